@@ -25,7 +25,7 @@ struct smla__lanes {
     int32_t *row_request;      /* [max_rows] */
     int32_t *lane_rows;        /* [max_rows] */
     int32_t *seq_lens;         /* [max_requests] */
-    int32_t *block_table;      /* [max_requests, max_blocks], -1 past what a request owns */
+    int32_t *block_table;      /* [max_requests, max_blocks], set as far as a seq_len reaches */
     int64_t block_table_width; /* columns in use of the current batch; 0 = no table was given */
     int64_t cache_blocks;      /* of the current batch */
 };

@@ -1,0 +1,89 @@
+#include "atomic_file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* mkstemp makes files that only the owner may read; ours follow the umask like any other. */
+static void apply_umask(int descriptor)
+{
+    mode_t mask = umask(0);
+    umask(mask);
+    (void)!fchmod(descriptor, 0666 & ~mask);
+}
+
+static void forget(struct atomic_file *file)
+{
+    free(file->path);
+    free(file->temporary);
+    *file = (struct atomic_file){0};
+}
+
+/* A rename would replace a device or a pipe by a file. */
+static bool is_replaceable(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) || S_ISREG(status.st_mode);
+}
+
+bool atomic_file_open(struct atomic_file *file, const char *path, struct io_error *error)
+{
+    if (!is_replaceable(path))
+        return io_fail(error, "is not a regular file");
+    *file = (struct atomic_file){.path = strdup(path)};
+    if (!file->path || asprintf(&file->temporary, "%s.XXXXXX", path) < 0) {
+        file->temporary = NULL;
+        forget(file);
+        return io_fail(error, "out of memory");
+    }
+    int descriptor = mkstemp(file->temporary);
+    if (descriptor >= 0) {
+        apply_umask(descriptor);
+        file->stream = fdopen(descriptor, "wb");
+    }
+    if (!file->stream) {
+        int reason = errno;
+        if (descriptor >= 0) {
+            close(descriptor);
+            unlink(file->temporary);
+        }
+        forget(file);
+        return io_fail(error, "cannot be created: %s", strerror(reason));
+    }
+    return true;
+}
+
+static void keep_reason(struct atomic_file *file, bool failed)
+{
+    if (failed && !file->reason)
+        file->reason = errno ? errno : EIO;
+}
+
+void atomic_file_write(struct atomic_file *file, const void *bytes, size_t size)
+{
+    keep_reason(file, fwrite(bytes, 1, size, file->stream) != size);
+}
+
+bool atomic_file_commit(struct atomic_file *file, struct io_error *error)
+{
+    errno = 0;
+    keep_reason(file, ferror(file->stream));
+    keep_reason(file, fflush(file->stream) || fsync(fileno(file->stream)));
+    keep_reason(file, fclose(file->stream));
+    if (!file->reason)
+        keep_reason(file, rename(file->temporary, file->path));
+    int reason = file->reason;
+    if (reason)
+        unlink(file->temporary);
+    forget(file);
+    return !reason || io_fail(error, "cannot be written: %s", strerror(reason));
+}
+
+void atomic_file_abandon(struct atomic_file *file)
+{
+    fclose(file->stream);
+    unlink(file->temporary);
+    forget(file);
+}

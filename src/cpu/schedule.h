@@ -1,0 +1,43 @@
+/*
+ * How the rows of a run are shared out. A unit is a group of neighbouring rows times a part of the heads;
+ * a list may be cut in ranges. A piece is what a worker takes at a time: a unit, or (apart) one range of
+ * it, whose result then waits in the workspace for the other ranges.
+ */
+#ifndef SMLA_CPU_SCHEDULE_H
+#define SMLA_CPU_SCHEDULE_H
+
+#include "attn.h"
+
+struct smla__schedule {
+    int32_t heads;       /* of a row */
+    int32_t shared_rows; /* rows of a group */
+    int64_t rows, groups;
+    int32_t parts;      /* of the heads */
+    int32_t ranges;     /* of a list */
+    int64_t range_keys; /* keys of a range; 0: the list's length by ranges */
+    bool apart;
+    int64_t pieces;
+};
+
+/* The same plan, rows and workers always give the same schedule. */
+void smla__schedule_make(struct smla__schedule *schedule, const smla_plan *plan, int64_t rows,
+                         int32_t workers);
+
+/* First head of a part; that of part `parts` is the number of heads. */
+int32_t smla__schedule_head(const struct smla__schedule *schedule, int32_t part);
+
+/* Keys begin .. end - 1 of a list of `count` valid keys form this range. */
+void smla__schedule_range(const struct smla__schedule *schedule, int64_t count, int32_t range, int64_t *begin,
+                          int64_t *end);
+
+/* What any run of the plan needs at most: heads worked on at a time, heads of partial results, units of
+ * which ranges are apart. */
+struct smla__bounds {
+    int32_t shared_rows, heads;
+    bool ranges; /* lists may be cut */
+    int64_t partial_heads, units;
+};
+
+struct smla__bounds smla__schedule_bounds(const smla_plan *plan, int32_t workers);
+
+#endif

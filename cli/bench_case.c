@@ -173,6 +173,19 @@ static void fill_result(struct bench_result *result, const struct session *sessi
     result->tflops = 1e-12 * rows * shape->heads * ROW_FLOPS / timing->median;
 }
 
+int bench_probe(int isa, smla_isa *used, char reason[BENCH_TEXT])
+{
+    const struct bench_case shape = {.isa = isa, .threads = 1, .heads = 1, .topk = 1, .tokens = 1};
+    struct session session = {0};
+    smla_plan_info info = {.struct_size = sizeof info};
+    smla_status status = open_session(&session, &shape, reason);
+    if (status == SMLA_OK)
+        status = smla_plan_get_info(session.plan, &info);
+    *used = (smla_isa)info.isa;
+    close_session(&session);
+    return status == SMLA_OK ? EXIT_RIGHT : report_exit_of(status);
+}
+
 int bench_measure(struct bench_result *result, const struct bench_case *shape, const struct bench_pool *pool,
                   double seconds)
 {

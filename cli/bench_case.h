@@ -45,6 +45,10 @@ void bench_pool_free(struct bench_pool *pool);
 /* The problem of a case: slots, bf16 out. */
 void bench_problem(smla_problem *problem, const struct bench_case *shape);
 
+/* The instruction set that the library uses when `isa` (or, with -1, any) is allowed; gives an exit code, and a
+ * reason if it is not EXIT_RIGHT. */
+int bench_probe(int isa, smla_isa *used, char reason[BENCH_TEXT]);
+
 /* Fills everything but floor_us, ratio and peer_us; gives an exit code. Rotates over enough lists that none
  * finds its rows in the cache, for about `seconds`. */
 int bench_measure(struct bench_result *result, const struct bench_case *shape, const struct bench_pool *pool,

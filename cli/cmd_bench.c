@@ -31,7 +31,7 @@ enum {
 static const struct argp_option options[] = {
     {"backend", KEY_BACKEND, "NAME", 0, "auto (default) or cpu; cuda says why not", 0},
     {"isa", KEY_ISA, "NAME", 0,
-     "scalar, avx2, avx512, avx512_bf16 or amx_bf16 (default: the best that the CPU has)", 0},
+     "scalar, avx2, avx512, avx512_bf16 or amx_bf16 (default: the library chooses)", 0},
     {"threads", KEY_THREADS, "LIST", 0, "Numbers of threads (default: 1 and all CPUs)", 0},
     {"heads", KEY_HEADS, "LIST", 0, "Query heads (default 8,16,32,64,128)", 0},
     {"rows", KEY_ROWS, "LIST", 0, "Query rows (default 1,16)", 0},
@@ -131,21 +131,11 @@ static void fill_defaults(struct bench_args *args, const smla_machine *machine)
     use_default(&args->topk, 1, topk);
 }
 
-/* The best instruction set of the machine, unless one is asked for. */
-static smla_isa isa_in_use(const struct bench_args *args, const smla_machine *machine)
-{
-    int isa = args->isa;
-    for (int i = 0; args->isa < 0 && i < SMLA_ISA_COUNT; i++)
-        if (machine->isa_mask >> i & 1)
-            isa = i;
-    return (smla_isa)isa;
-}
-
 /* Sees before any measuring that the backend, the instruction set and all shapes are possible. */
-static int check_support(const struct bench_args *args, const smla_machine *machine)
+static int check_support(const struct bench_args *args, smla_isa *isa)
 {
     char reason[BENCH_TEXT];
-    struct bench_case shape = {.isa = args->isa, .topk = 1};
+    struct bench_case shape = {.topk = 1};
     smla_problem problem;
     smla_backend backend = args->backend == SMLA_BACKEND_CUDA ? SMLA_BACKEND_CUDA : SMLA_BACKEND_CPU;
     for (int i = 0; i < args->heads.count; i++) {
@@ -159,10 +149,8 @@ static int check_support(const struct bench_args *args, const smla_machine *mach
     if (backend == SMLA_BACKEND_CUDA)
         return report_failure(args->json, EXIT_UNSUPPORTED,
                               "backend cuda: this tool keeps its tensors in host memory");
-    if (!(machine->isa_mask >> isa_in_use(args, machine) & 1))
-        return report_failure(args->json, EXIT_UNSUPPORTED, "this CPU lacks %s",
-                              smla_isa_name((smla_isa)args->isa));
-    return EXIT_RIGHT;
+    int code = bench_probe(args->isa, isa, reason);
+    return code == EXIT_RIGHT ? code : report_failure(args->json, code, "backend cpu: %s", reason);
 }
 
 /* Peak and gather bandwidth, for each number of threads. */
@@ -247,10 +235,11 @@ static int write_files(const struct bench_report *report, const struct bench_arg
     return EXIT_RIGHT;
 }
 
-static int bench_with(const struct bench_args *args, const smla_machine *machine, const struct peers *peers)
+static int bench_with(const struct bench_args *args, const smla_machine *machine, smla_isa isa,
+                      const struct peers *peers)
 {
     struct bench_pool pool;
-    struct bench_report report = {.machine = *machine, .isa = isa_in_use(args, machine)};
+    struct bench_report report = {.machine = *machine, .isa = isa};
     struct progress progress = {0};
     progress_begin(&progress, "measuring the machine");
     bool made = bench_pool_make(&pool, args->pool_rows);
@@ -281,11 +270,12 @@ int command_bench(int argc, char **argv)
     smla_machine machine = {.struct_size = sizeof machine};
     struct peers peers = {0};
     struct io_error error;
+    smla_isa isa = SMLA_ISA_SCALAR;
     if (args_parse(&parser, argc, argv, &args) != EXIT_RIGHT)
         return EXIT_USAGE;
     smla_machine_query(&machine);
     fill_defaults(&args, &machine);
-    int code = check_support(&args, &machine);
+    int code = check_support(&args, &isa);
     if (code != EXIT_RIGHT)
         return code;
     if (args.plot && !bench_can_plot())
@@ -293,7 +283,7 @@ int command_bench(int argc, char **argv)
     if (args.peers && !peers_read(&peers, args.peers, &error))
         code = report_failure(args.json, EXIT_BAD_FILE, "%s: %s", args.peers, error.text);
     if (code == EXIT_RIGHT)
-        code = bench_with(&args, &machine, &peers);
+        code = bench_with(&args, &machine, isa, &peers);
     peers_free(&peers);
     return code;
 }

@@ -24,7 +24,7 @@ static const struct argp_option options[] = {
     {"output", 'o', "FILE", 0, "Write out (f32 [T,H,512]) and lse (f32 [T,H]) as safetensors", 0},
     {"backend", KEY_BACKEND, "NAME", 0, "auto (default), cpu or cuda", 0},
     {"isa", KEY_ISA, "NAME", 0,
-     "CPU: scalar, avx2, avx512, avx512_bf16 or amx_bf16 (default: the best that the CPU has)", 0},
+     "CPU: scalar, avx2, avx512, avx512_bf16 or amx_bf16 (default: the library chooses)", 0},
     {"threads", KEY_THREADS, "N", 0,
      "CPU: threads, 1..1024 (default: one for each CPU, fewer if the step is small)", 0},
     {"oracle-rows", KEY_ORACLE_ROWS, "N", 0,
@@ -160,6 +160,8 @@ static void compare_expected(struct run_check *check, const struct capture *capt
 {
     int64_t queries = capture->rows * capture->heads;
     check->made = capture->expected_out || capture->expected_lse;
+    /* the cache is not needed any more: the process need not hold all of the file at once */
+    safetensors_release_pages(capture->file);
     check->rows = capture->rows;
     if (capture->expected_out)
         compare_floats(&check->out, attend->out, capture->expected_out, queries * CAPTURE_LATENT);

@@ -9,9 +9,9 @@
 #include "rng.h"
 
 /* Rows that a reader asks for ahead of the one it reads. */
-enum { AHEAD = 4, LINE_BYTES = 64, THREADS_MAX = 1024, ATTEMPTS = 4 };
+enum { AHEAD = 4, LINE_BYTES = 64, THREADS_MAX = 1024, ATTEMPTS = 20 };
 
-static const double seconds = 0.05;
+static const double seconds = 0.01;
 
 static volatile uint64_t sink;
 

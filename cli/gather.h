@@ -6,7 +6,7 @@
 
 enum { GATHER_ROW_BYTES = 1152 };
 
-/* GB/s of `threads` threads that read random rows of a pool of `rows` rows, the best of four measurements of 50 ms.
+/* GB/s of `threads` threads that read random rows of a pool of `rows` rows, the best of twenty measurements of 10 ms.
  * 0 if a thread cannot be started. */
 double gather_gbps(const void *pool, int64_t rows, int threads);
 

@@ -262,6 +262,12 @@ void safetensors_close(struct safetensors *file)
     free(file);
 }
 
+void safetensors_release_pages(const struct safetensors *file)
+{
+    if (file->mapped)
+        (void)madvise((void *)file->bytes, file->size, MADV_DONTNEED);
+}
+
 size_t safetensors_count(const struct safetensors *file)
 {
     return file->count;

@@ -35,6 +35,9 @@ bool safetensors_parse(struct safetensors **out, const void *bytes, size_t size,
 
 void safetensors_close(struct safetensors *file); /* NULL is fine */
 
+/* Lets the pages of a mapped file go; they come back as they are read. */
+void safetensors_release_pages(const struct safetensors *file);
+
 /* Tensors in the order of their data. */
 size_t safetensors_count(const struct safetensors *file);
 const struct safetensors_tensor *safetensors_at(const struct safetensors *file, size_t i);

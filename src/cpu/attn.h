@@ -17,11 +17,17 @@ enum {
     SMLA__LINE = 64        /* alignment of everything in scratch */
 };
 
-/* Softmax of some heads over a part of their keys, relative to 2^max. */
+/* The softmax scale, apart from its sign so that the largest weight always belongs to a maximum. */
+struct smla__scale {
+    float sign; /* 1 or -1 */
+    float log2; /* > 0, times log2(e): weights are 2^(log2 * (sign * score - max)) */
+};
+
+/* Softmax of some heads over a part of their keys. */
 struct smla__partial {
-    float *max; /* [heads] scale * score in log2 units; -inf: no key yet */
-    float *sum; /* [heads] of 2^(score - max) */
-    float *out; /* [heads, 512] of the same times the value; columns in the order of the instruction set */
+    float *max; /* [heads] of sign * score; -inf: no key yet */
+    float *sum; /* [heads] of the weights */
+    float *out; /* [heads, 512] of weight * value; columns in the order of the instruction set */
 };
 
 /* Keys of one row: pointers to its valid cache rows, in list order. */
@@ -41,10 +47,11 @@ struct smla__attn {
                  const uint16_t *const *rope);
     /* Attends the loaded rows, each over its own keys, of which tiles in common are gathered once. `to`
      * holds [rows, heads]. A head's bits depend on its own query and keys alone. */
-    void (*attend)(void *scratch, int rows, int heads, float scale_log2, const struct smla__keys *keys,
-                   const struct smla__partial *to);
+    void (*attend)(void *scratch, int rows, int heads, struct smla__scale scale,
+                   const struct smla__keys *keys, const struct smla__partial *to);
     /* to = to joined by `from`, which covers keys further down the list. */
-    void (*fold)(const struct smla__partial *to, const struct smla__partial *from, int heads);
+    void (*fold)(const struct smla__partial *to, const struct smla__partial *from, int heads,
+                 struct smla__scale scale);
     /* Writes out[h] * factor[h] for the heads of one row; destroys part_out. */
     void (*store)(float *part_out, int heads, const float *factor, void *out, int64_t head_stride,
                   int32_t dtype);

@@ -8,6 +8,7 @@
 
 #include "hooks_amx_bf16.h"
 
-#define ATTN_TABLE  smla__attn_amx_bf16
-#define ATTN_KERNEL "sparse_attn_bf16__amx_bf16"
+#define ATTN_QUERY_STEP GROUP
+#define ATTN_TABLE      smla__attn_amx_bf16
+#define ATTN_KERNEL     "sparse_attn_bf16__amx_bf16"
 #include "attn_tmpl.h"

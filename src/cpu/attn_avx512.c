@@ -5,6 +5,7 @@
 
 #include "hooks_f32.h"
 
-#define ATTN_TABLE  smla__attn_avx512
-#define ATTN_KERNEL "sparse_attn_bf16__avx512"
+#define ATTN_QUERY_STEP VEC_HEADS
+#define ATTN_TABLE      smla__attn_avx512
+#define ATTN_KERNEL     "sparse_attn_bf16__avx512"
 #include "attn_tmpl.h"

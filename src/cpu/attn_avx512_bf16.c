@@ -5,6 +5,7 @@
 
 #include "hooks_avx512_bf16.h"
 
-#define ATTN_TABLE  smla__attn_avx512_bf16
-#define ATTN_KERNEL "sparse_attn_bf16__avx512_bf16"
+#define ATTN_QUERY_STEP 1
+#define ATTN_TABLE      smla__attn_avx512_bf16
+#define ATTN_KERNEL     "sparse_attn_bf16__avx512_bf16"
 #include "attn_tmpl.h"

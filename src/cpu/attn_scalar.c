@@ -5,6 +5,7 @@
 
 #include "hooks_f32.h"
 
-#define ATTN_TABLE  smla__attn_scalar
-#define ATTN_KERNEL "sparse_attn_bf16__scalar"
+#define ATTN_QUERY_STEP VEC_HEADS
+#define ATTN_TABLE      smla__attn_scalar
+#define ATTN_KERNEL     "sparse_attn_bf16__scalar"
 #include "attn_tmpl.h"

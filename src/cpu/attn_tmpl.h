@@ -1,6 +1,7 @@
 /*
  * The attention algorithm, once. A file that includes this has brought in a vector vocabulary (vec_*.h)
- * and the products of a tile (hooks_*.h), and gets a table `smla__attn` named ATTN_TABLE.
+ * and the products of a tile (hooks_*.h), and gets a table `smla__attn` named ATTN_TABLE. ATTN_QUERY_STEP
+ * says at which heads a packed query may be entered.
  *
  * For each tile of up to 64 keys: gather, scores, online softmax, o += P V. Rows that were loaded
  * together go through a tile together if all of them have the same keys there; else each by itself, the
@@ -16,59 +17,60 @@
 /* Scratch of a thread. */
 struct scratch {
     void *together;                 /* packed query of all loaded rows */
-    void *alone[SMLA__SHARED_ROWS]; /* of each row by itself; the same if there is only one */
+    void *alone[SMLA__SHARED_ROWS]; /* of each row by itself */
     void *tile;
     float *s; /* [rows * heads][TILE]: scores, then P */
     void *p;  /* of the hooks */
     size_t bytes;
 };
 
+/* A row's packed query is a part of all rows' if its heads begin where the hooks can begin. */
+static bool needs_alone(int rows, int heads)
+{
+    return rows > 1 && heads % ATTN_QUERY_STEP != 0;
+}
+
 static struct scratch lay_scratch(void *base, int rows, int heads)
 {
-    size_t together = query_bytes(rows * heads), alone = rows > 1 ? query_bytes(heads) : 0;
-    size_t sizes[] = {together, alone, tile_bytes(), sizeof(float[SMLA__TILE]) * (size_t)(rows * heads),
-                      p_scratch_bytes(rows * heads)};
+    size_t sizes[] = {tile_bytes(), sizeof(float[SMLA__TILE]) * (size_t)(rows * heads),
+                      p_scratch_bytes(rows * heads), query_bytes(rows * heads),
+                      needs_alone(rows, heads) ? query_bytes(heads) : 0};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         sizes[i] = (sizes[i] + SMLA__LINE - 1) / SMLA__LINE * SMLA__LINE;
-    struct scratch s = {.bytes = sizes[0] + sizes[1] * (size_t)rows + sizes[2] + sizes[3] + sizes[4]};
+    struct scratch s = {.bytes = sizes[0] + sizes[1] + sizes[2] + sizes[3] + sizes[4] * (size_t)rows};
     if (!base)
         return s;
-    char *at = base;
-    s.tile = at;
-    s.s = (float *)(void *)(at += sizes[2]);
-    s.p = at += sizes[3];
-    s.together = at += sizes[4];
+    s.tile = base;
+    s.s = (float *)(void *)((char *)s.tile + sizes[0]);
+    s.p = (char *)s.s + sizes[1];
+    s.together = (char *)s.p + sizes[2];
     for (int r = 0; r < rows; r++)
-        s.alone[r] = at + (rows > 1 ? sizes[0] + sizes[1] * (size_t)r : 0);
+        s.alone[r] =
+            (char *)s.together + (sizes[4] ? sizes[3] + sizes[4] * (size_t)r : query_bytes(r * heads));
     return s;
 }
 
 static size_t scratch_bytes(int rows, int heads)
 {
-    size_t most = 0;
-    for (int r = 1; r <= rows; r++) {
-        size_t bytes = lay_scratch(NULL, r, heads).bytes;
-        most = bytes > most ? bytes : most;
-    }
-    return most;
+    return lay_scratch(NULL, rows, heads).bytes;
 }
 
 static void load(void *base, int rows, int heads, const uint16_t *const *latent, const uint16_t *const *rope)
 {
     struct scratch s = lay_scratch(base, rows, heads);
     query_pack(s.together, latent, rope, rows * heads);
-    for (int r = 0; rows > 1 && r < rows; r++)
+    for (int r = 0; needs_alone(rows, heads) && r < rows; r++)
         query_pack(s.alone[r], latent + r * heads, rope + r * heads, heads);
 }
 
-/* 2^x for x <= 1, 0 below 2^-125, NaN for NaN. Adding 1.5 * 2^23 rounds x to an integer that then stands
+/* 2^x for x <= 0, 0 below 2^-125, NaN for NaN. Adding 1.5 * 2^23 rounds x to an integer that then stands
  * in the low mantissa bits; the rest within half a step is a polynomial of least relative error, 2e-9. */
 static inline vec vec_exp2(vec x)
 {
     static const float c[] = {
         1.53458118e-4f, 1.33999312e-3f, 9.61848896e-3f, 5.55032878e-2f, 0.240226469f, 0.693147206f, 1.0f};
     const vec low = vec_splat(-125.0f), shift = vec_splat(12582912.0f);
-    vec clamped = vec_max(low, vec_min(vec_splat(1.0f), x));
+    vec clamped = vec_max(low, x);
     vec steps = vec_add(clamped, shift);
     vec rest = vec_sub(clamped, vec_sub(steps, shift));
     vec y = vec_splat(c[0]);
@@ -89,21 +91,23 @@ static inline void scale_out(float *o, float by)
         vec_store(o + c, vec_mul(vec_load(o + c), factor));
 }
 
-/* Largest of scale * s, at least `most`. */
-static inline float raise_max(const float *s, float scale, float most)
+/* Largest of sign * s, at least `most`; n counts whole vectors. */
+static inline float raise_max(const float *s, int n, float sign, float most)
 {
-    vec by = vec_splat(scale), top = vec_splat(most);
-    for (int j = 0; j < SMLA__TILE; j += VEC_LANES)
+    vec by = vec_splat(sign), top = vec_splat(most);
+    for (int j = 0; j < n; j += VEC_LANES)
         top = vec_max(vec_mul(vec_load(s + j), by), top);
     return vec_top(top);
 }
 
-/* s = 2^(scale * s - bias); gives back the sum. */
-static inline float weigh(float *s, float scale, float bias)
+/* Turns scores to weights and gives back their sum. The maximum comes off first, which is exact where it
+ * matters: near it. */
+static inline float weigh(float *s, int n, struct smla__scale scale, float max)
 {
-    vec by = vec_splat(scale), less = vec_splat(-bias), sum = vec_splat(0.0f);
-    for (int j = 0; j < SMLA__TILE; j += VEC_LANES) {
-        vec p = vec_exp2(vec_fma(vec_load(s + j), by, less));
+    vec sign = vec_splat(scale.sign), by = vec_splat(scale.log2), less = vec_splat(-max);
+    vec sum = vec_splat(0.0f);
+    for (int j = 0; j < n; j += VEC_LANES) {
+        vec p = vec_exp2(vec_mul(vec_fma(vec_load(s + j), sign, less), by));
         vec_store(s + j, p);
         sum = vec_add(sum, p);
     }
@@ -111,24 +115,24 @@ static inline float weigh(float *s, float scale, float bias)
 }
 
 /* Turns the scores of a tile to weights relative to the largest score so far, which may grow here. */
-static inline void soften(float *s, int n, float scale, float *max, float *sum, float *o)
+static inline void soften(float *s, int n, struct smla__scale scale, float *max, float *sum, float *o)
 {
-    /* Rows of s past the tile's keys: a score that gives exactly 0, whatever the scale's sign. */
-    for (int j = n; j < SMLA__TILE; j++)
-        s[j] = scale < 0.0f ? INFINITY : -INFINITY;
-    float before = *max, most = raise_max(s, scale, before);
-    float bias = most == -INFINITY ? 0.0f : most;
+    int whole = (n + VEC_LANES - 1) / VEC_LANES * VEC_LANES;
+    for (int j = n; j < whole; j++) /* no keys: weights of exactly 0 */
+        s[j] = -INFINITY * scale.sign;
+    float before = *max, most = raise_max(s, whole, scale.sign, before);
+    float base = most == -INFINITY ? 0.0f : most;
     if (most > before && before != -INFINITY) {
-        float kept = exp2_of(before - bias);
+        float kept = exp2_of((before - base) * scale.log2);
         *sum *= kept;
         scale_out(o, kept);
     }
     *max = most;
-    *sum += weigh(s, scale, bias);
+    *sum += weigh(s, whole, scale, base);
 }
 
 /* One tile for some heads. */
-static void attend_tile(const struct scratch *w, const void *query, int m, int n, float scale,
+static void attend_tile(const struct scratch *w, const void *query, int m, int n, struct smla__scale scale,
                         const struct smla__partial *to, int first)
 {
     float *o = to->out + (size_t)first * SMLA__LATENT;
@@ -153,7 +157,7 @@ static bool tile_equal(const struct smla__keys *a, const struct smla__keys *b, i
            (n == 0 || memcmp(a->rows + begin, b->rows + begin, (size_t)n * sizeof *a->rows) == 0);
 }
 
-static void attend(void *base, int rows, int heads, float scale_log2, const struct smla__keys *keys,
+static void attend(void *base, int rows, int heads, struct smla__scale scale, const struct smla__keys *keys,
                    const struct smla__partial *to)
 {
     struct scratch w = lay_scratch(base, rows, heads);
@@ -177,9 +181,9 @@ static void attend(void *base, int rows, int heads, float scale_log2, const stru
                 tile_pack(w.tile, keys[r].rows + begin, n);
             tile_ahead(w.tile, keys[r].rows + begin + n, tile_keys(&keys[r], begin + n));
             if (n && all)
-                attend_tile(&w, w.together, rows * heads, n, scale_log2, to, 0);
+                attend_tile(&w, w.together, rows * heads, n, scale, to, 0);
             else if (n)
-                attend_tile(&w, w.alone[r], heads, n, scale_log2, to, r * heads);
+                attend_tile(&w, w.alone[r], heads, n, scale, to, r * heads);
         }
     }
 }
@@ -191,7 +195,8 @@ static void fold_head(float *to, float to_weight, const float *from, float from_
         vec_store(to + c, vec_fma(vec_load(from + c), b, vec_mul(vec_load(to + c), a)));
 }
 
-static void fold(const struct smla__partial *to, const struct smla__partial *from, int heads)
+static void fold(const struct smla__partial *to, const struct smla__partial *from, int heads,
+                 struct smla__scale scale)
 {
     for (int h = 0; h < heads; h++) {
         float *o = to->out + (size_t)h * SMLA__LATENT;
@@ -203,8 +208,9 @@ static void fold(const struct smla__partial *to, const struct smla__partial *fro
             memcpy(o, more, sizeof(float[SMLA__LATENT]));
             to->sum[h] = from->sum[h];
         } else {
-            float bias = max == -INFINITY ? 0.0f : max;
-            float kept = exp2_of(to->max[h] - bias), joined = exp2_of(from->max[h] - bias);
+            float base = max == -INFINITY ? 0.0f : max;
+            float kept = exp2_of((to->max[h] - base) * scale.log2);
+            float joined = exp2_of((from->max[h] - base) * scale.log2);
             fold_head(o, kept, more, joined);
             to->sum[h] = to->sum[h] * kept + from->sum[h] * joined;
         }

@@ -74,12 +74,18 @@ static smla_status step_upload(smla_step *step, struct CUstream_st *stream)
     return SMLA_OK;
 }
 
+static void work(void *workspace, int32_t worker)
+{
+    (void)worker;
+    smla__cpu_work(workspace);
+}
+
 static smla_status run(const smla_plan *plan, const smla_step *step, const smla_tensors *tensors,
                        void *workspace, struct CUstream_st *stream)
 {
     (void)stream;
     smla__cpu_begin(plan, attn_of(plan), step, tensors, workspace, plan->info.threads);
-    smla__parallel(smla__cpu_useful_workers(workspace), smla__cpu_work, workspace);
+    smla__parallel(smla__cpu_useful_workers(workspace), work, workspace);
     return SMLA_OK;
 }
 
@@ -95,7 +101,7 @@ static smla_status slice_run(const smla_plan *plan, void *workspace, int32_t sli
     (void)plan;
     if (slice < 0 || slice >= smla__cpu_workers(workspace))
         return SMLA_ERROR_ARGUMENT;
-    smla__cpu_work(workspace, slice);
+    smla__cpu_work(workspace);
     return SMLA_OK;
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "cpu_ops.h"
 
 #ifdef SMLA__X86
 
@@ -68,6 +68,14 @@ uint32_t smla__cpu_isa_mask(void)
     return mask;
 }
 
+/* Intel runs it on one unit every other cycle, where two units multiply fp32 every cycle. */
+bool smla__cpu_slow_pairs(void)
+{
+    struct regs vendor = cpuid(0, 0);
+    return vendor.b == signature_INTEL_ebx && vendor.d == signature_INTEL_edx &&
+           vendor.c == signature_INTEL_ecx;
+}
+
 void smla__cpu_name(char *name, size_t size)
 {
     char text[49] = "";
@@ -84,6 +92,11 @@ void smla__cpu_name(char *name, size_t size)
 uint32_t smla__cpu_isa_mask(void)
 {
     return 1u << SMLA_ISA_SCALAR;
+}
+
+bool smla__cpu_slow_pairs(void)
+{
+    return false;
 }
 
 void smla__cpu_name(char *name, size_t size)

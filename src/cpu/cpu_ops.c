@@ -11,6 +11,9 @@ bool smla__cpu_ops_fill(struct smla__cpu_ops *ops, uint32_t isa_mask)
         [SMLA_ISA_AMX_BF16] = &smla__attn_amx_bf16,
 #endif
     };
+    uint32_t fp32 = 1u << SMLA_ISA_AVX512, pairs = 1u << SMLA_ISA_AVX512_BF16;
+    if (isa_mask & fp32 && smla__cpu_slow_pairs())
+        isa_mask &= ~pairs;
     *ops = (struct smla__cpu_ops){0};
     for (int isa = 0; isa < SMLA_ISA_COUNT; isa++)
         if (ladder[isa] && isa_mask >> isa & 1)

@@ -26,7 +26,7 @@ enum {
     GROUP_BYTES = ROW_CHUNKS * TILE_BYTES, /* packed query of 16 heads */
     ROW_PARTS = ROW_CHUNKS / 2,            /* parts of 64 columns */
     P_GROUP_BYTES = GROUP * P_LINE,
-    O_LINE = 512 * 4
+    O_LINE = SMLA__LATENT * 4
 };
 
 static inline void enter(void)
@@ -324,10 +324,10 @@ static inline void values_pairs(const struct values *v, float *o, int pairs)
 {
     const int ring = pairs > 1 ? v->steps : 2;
 
-    for (int column = 0; column < 512; column += 32) {
+    for (int column = 0; column < SMLA__LATENT; column += 32) {
         for (int i = 0; i < pairs; i++) {
             int head = i * 2 * GROUP;
-            values_sum(v, o + head * 512 + column, O_LINE, head, column, ring, i == 0, 2);
+            values_sum(v, o + head * SMLA__LATENT + column, O_LINE, head, column, ring, i == 0, 2);
         }
         call_ahead(v->keys, 16 + column / 32, 32);
     }
@@ -343,12 +343,12 @@ static inline void rows_copy(float *to, size_t to_row, const float *from, size_t
 /* One head group from `head` on, over slabs of 64 columns. Of fewer than 16 heads, o has no more rows. */
 static inline void values_group(const struct values *v, float *o, int head, int heads)
 {
-    for (int column = 0; column < 512; column += 64) {
-        float *at = o + head * 512 + column;
+    for (int column = 0; column < SMLA__LATENT; column += 64) {
+        float *at = o + head * SMLA__LATENT + column;
         if (heads < GROUP) {
-            rows_copy(v->few, 64, at, 512, heads);
+            rows_copy(v->few, 64, at, SMLA__LATENT, heads);
             values_sum(v, v->few, 4 * LINE, head, column, 2, 1, 1);
-            rows_copy(at, 512, v->few, 64, heads);
+            rows_copy(at, SMLA__LATENT, v->few, 64, heads);
         } else {
             values_sum(v, at, O_LINE, head, column, 2, 1, 1);
         }

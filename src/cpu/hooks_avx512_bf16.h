@@ -123,7 +123,7 @@ HOOK_INLINE void values_block(float *o, const char *p, const char *slab, int pai
     __m512 sum[BLOCK][BLOCK];
     for (int h = 0; h < heads; h++)
         for (int v = 0; v < BLOCK; v++)
-            sum[h][v] = _mm512_load_ps(o + h * 512 + v * 16);
+            sum[h][v] = _mm512_load_ps(o + h * SMLA__LATENT + v * 16);
 
     for (int i = 0; i < pairs; i++, slab += LINE) {
         if (i > 0 && i % STEP_PAIRS == 0)
@@ -141,7 +141,7 @@ HOOK_INLINE void values_block(float *o, const char *p, const char *slab, int pai
 
     for (int h = 0; h < heads; h++)
         for (int v = 0; v < BLOCK; v++)
-            _mm512_store_ps(o + h * 512 + v * 16, sum[h][v]);
+            _mm512_store_ps(o + h * SMLA__LATENT + v * 16, sum[h][v]);
 }
 
 static inline void values_heads(float *o, const char *p, const char *slab, int pairs, int heads)
@@ -168,12 +168,14 @@ static inline void tile_values(float *o, const float *p, void *p_scratch, const 
     const int pairs = (n + 1) / 2;
 
     p_round(rounded, p, m, n);
-    for (int column = 0; column < 512; column += SLAB_COLUMNS) {
+    for (int column = 0; column < SMLA__LATENT; column += SLAB_COLUMNS) {
         for (int j = 0; j < n; j += STEP_KEYS)
             values_pack(slab + j / STEP_KEYS * STEP_BYTES, keys->row + j, column, SLAB_COLUMNS / 32);
         for (int h = 0; h < m; h += BLOCK)
-            values_heads(o + (size_t)h * 512 + column, rounded + (size_t)h * P_LINE, slab, pairs, m - h);
-        call_ahead(keys, 512 / SLAB_COLUMNS + column / SLAB_COLUMNS, 2 * 512 / SLAB_COLUMNS);
+            values_heads(o + (size_t)h * SMLA__LATENT + column, rounded + (size_t)h * P_LINE, slab, pairs,
+                         m - h);
+        call_ahead(keys, SMLA__LATENT / SLAB_COLUMNS + column / SLAB_COLUMNS,
+                   2 * SMLA__LATENT / SLAB_COLUMNS);
     }
 }
 

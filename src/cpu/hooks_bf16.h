@@ -15,6 +15,8 @@
 #error "compile with -mavx512f -mavx512bw -mavx512bf16"
 #endif
 
+#include "internal.h"
+
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,10 +25,10 @@
 #define HOOK_INLINE static inline __attribute__((always_inline))
 
 enum {
-    LINE = 64,                          /* bytes of a zmm register and of a row of an AMX tile */
-    LATENT_CHUNKS = 512 * 2 / LINE,     /* chunks of 32 bf16 columns */
-    ROW_CHUNKS = (512 + 64) * 2 / LINE, /* the same with rope */
-    STEP_KEYS = 32,                     /* keys whose values are packed at a time */
+    LINE = 64,                               /* bytes of a zmm register and of a row of an AMX tile */
+    LATENT_CHUNKS = SMLA__LATENT * 2 / LINE, /* chunks of 32 bf16 columns */
+    ROW_CHUNKS = SMLA__ROW * 2 / LINE,       /* the same with rope */
+    STEP_KEYS = 32,                          /* keys whose values are packed at a time */
     STEP_PAIRS = STEP_KEYS / 2,
     VECTOR_BYTES = STEP_PAIRS * LINE, /* 16 columns of a step */
     P_LINE = SMLA__TILE * 2           /* one head's P in bf16 */
@@ -107,7 +109,7 @@ static inline void out_order(float *o, int m)
     const __m512i first = _mm512_setr_epi32(0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23);
     const __m512i second = _mm512_setr_epi32(8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31);
 
-    for (size_t i = 0; i < (size_t)m * 512; i += 32) {
+    for (size_t i = 0; i < (size_t)m * SMLA__LATENT; i += 32) {
         __m512 a = _mm512_load_ps(o + i);
         __m512 b = _mm512_load_ps(o + i + 16);
         _mm512_store_ps(o + i, _mm512_permutex2var_ps(a, first, b));

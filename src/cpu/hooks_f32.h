@@ -5,10 +5,9 @@
  *     values   o of some heads and columns stays in registers while the keys pass by
  *
  * Both keep VEC_SUMS sums in registers, as heads x keys or heads x vectors of columns, and go through all
- * heads with a few keys, or a panel of columns, in the L1. Where converting costs a unit that multiplies,
- * keys are staged there as fp32; else they are read as bf16, the scores' straight from the cache rows.
- * Heads that do not fill VEC_HEADS go in smaller powers of two. However heads and keys are grouped, a
- * head's sums are formed in the same order.
+ * heads with a few keys, or a copied panel of columns, in the L1. Keys are converted as they are read; the
+ * scores read cache rows in place. Heads that do not fill VEC_HEADS go in smaller powers of two. However
+ * heads and keys are grouped, a head's sums are formed in the same order.
  *
  * Columns are in the order in which vec_low and vec_high take them apart, in the query and in o alike.
  */
@@ -21,11 +20,12 @@
 #define HOOK_INLINE static inline __attribute__((always_inline))
 
 enum {
-    PAIR = 2 * VEC_LANES, /* columns that vec_low and vec_high share */
-    KEY_LINES = SMLA__ROW * 2 / SMLA__LINE,
-    CALL_LINES = 6, /* lines called for at a time: */
-    CALLS = KEY_LINES / CALL_LINES,
-    POINTERS = 6 /* keys that are read at a time, at most */
+    PAIR = 2 * VEC_LANES,                           /* columns that vec_low and vec_high share */
+    HELD = 8,                                       /* vectors that are held at a time, at most */
+    NEAR_KEYS = 12,                                 /* keys that stay in the L1 while all heads pass by */
+    POINTERS = 6,                                   /* keys that are read at a time, at most */
+    CALL_LINES = 6,                                 /* lines called for at a time, */
+    CALLS = SMLA__ROW * 2 / SMLA__LINE / CALL_LINES /* so often for a row */
 };
 
 static inline void enter(void)
@@ -76,9 +76,10 @@ static inline void query_pack(void *packed, const uint16_t *const *latent, const
 
 struct tile {
     const uint16_t *rows[SMLA__TILE];
-    const uint16_t *const *ahead;                           /* rows of the next tile, */
-    int ahead_count;                                        /* so many */
-    _Alignas(SMLA__LINE) vec_key keys[VEC_NEAR][SMLA__ROW]; /* staged for the scores */
+    const uint16_t *const *ahead; /* rows of the next tile, */
+    int ahead_count;              /* so many */
+    /* Columns of all keys, copied for the values: rows lie on as many pages as there are keys. */
+    _Alignas(SMLA__LINE) uint16_t panel[SMLA__TILE][VEC_PANEL * PAIR];
 };
 
 static inline size_t tile_bytes(void)
@@ -129,40 +130,53 @@ static inline void caller_step(struct caller *c)
 
 /* ---- Scores ---- */
 
-/* One vector of columns: sum[heads][keys] += q[heads] * key[keys]. */
-HOOK_INLINE void scores_step(vec *sum, const float *q, const vec_key *const *key, int c, const int high,
+HOOK_INLINE vec key_vector(const uint16_t *key, int pair, const int high)
+{
+    return high ? vec_high(key + pair * PAIR) : vec_low(key + pair * PAIR);
+}
+
+/* One vector of columns: sum[heads][keys] += q[heads] * key[keys]. The fewer stay in registers meanwhile. */
+HOOK_INLINE void scores_step(vec *sum, const float *q, const uint16_t *const *key, int pair, const int high,
                              const int heads, const int keys)
 {
-    vec k[POINTERS];
-    for (int j = 0; j < keys; j++)
-        k[j] = high ? vec_key_high(key[j] + c) : vec_key_low(key[j] + c);
-    for (int h = 0; h < heads; h++) {
-        vec x = vec_hold(q + h * VEC_LANES);
+    vec held[HELD];
+    if (heads < keys) {
+        for (int h = 0; h < heads; h++)
+            held[h] = vec_hold(q + h * VEC_LANES);
+        for (int j = 0; j < keys; j++) {
+            vec k = key_vector(key[j], pair, high);
+            for (int h = 0; h < heads; h++)
+                sum[h * keys + j] = vec_fma(held[h], k, sum[h * keys + j]);
+        }
+    } else {
         for (int j = 0; j < keys; j++)
-            sum[h * keys + j] = vec_fma(x, k[j], sum[h * keys + j]);
+            held[j] = key_vector(key[j], pair, high);
+        for (int h = 0; h < heads; h++) {
+            vec x = vec_hold(q + h * VEC_LANES);
+            for (int j = 0; j < keys; j++)
+                sum[h * keys + j] = vec_fma(x, held[j], sum[h * keys + j]);
+        }
     }
 }
 
-HOOK_INLINE void scores_block(float *s, const float *q, const vec_key *const *from, const int heads,
+HOOK_INLINE void scores_block(float *s, const float *q, const uint16_t *const *from, const int heads,
                               const int keys)
 {
     vec sum[VEC_SUMS];
-    const vec_key *key[POINTERS];
+    const uint16_t *key[POINTERS];
     for (int j = 0; j < keys; j++)
         key[j] = from[j];
     for (int i = 0; i < heads * keys; i++)
         sum[i] = vec_splat(0.0f);
-    for (int c = 0; c < SMLA__ROW; c += PAIR) {
-        scores_step(sum, q, key, c, 0, heads, keys);
-        scores_step(sum, q + heads * VEC_LANES, key, c, 1, heads, keys);
-        q += heads * PAIR;
+    for (int pair = 0; pair < SMLA__ROW / PAIR; pair++, q += heads * PAIR) {
+        scores_step(sum, q, key, pair, 0, heads, keys);
+        scores_step(sum, q + heads * VEC_LANES, key, pair, 1, heads, keys);
     }
-    for (int h = 0; h < heads; h++)
-        vec_sums(s + h * SMLA__TILE, sum + h * keys, keys);
+    vec_sums(s, SMLA__TILE, sum, heads, keys);
 }
 
 /* As many keys at a time as fill the sums; the last ones by two, for the sake of latency, and one. */
-HOOK_INLINE void scores_keys(float *s, const float *q, const vec_key *const *key, int n,
+HOOK_INLINE void scores_keys(float *s, const float *q, const uint16_t *const *key, int n,
                              struct caller *caller, const int heads)
 {
     const int most = VEC_SUMS / heads < POINTERS ? VEC_SUMS / heads : POINTERS;
@@ -181,8 +195,8 @@ HOOK_INLINE void scores_keys(float *s, const float *q, const vec_key *const *key
     }
 }
 
-static inline void scores_heads(float *s, const float *q, const vec_key *const *key, int n,
-                                struct caller *caller, int heads)
+HOOK_INLINE void scores_heads(float *s, const float *q, const uint16_t *const *key, int n,
+                              struct caller *caller, int heads)
 {
     if (heads == VEC_HEADS)
         scores_keys(s, q, key, n, caller, VEC_HEADS);
@@ -194,126 +208,124 @@ static inline void scores_heads(float *s, const float *q, const vec_key *const *
         scores_keys(s, q, key, n, caller, 1);
 }
 
-/* The keys of rows[n] as the products want them. */
-static inline void stage_keys(const vec_key **key, struct tile *t, const uint16_t *const *rows, int n)
+static inline void tile_scores(float *s, const void *packed, const void *tile, int m, int n)
 {
-    for (int j = 0; j < n; j++)
-        key[j] = vec_key_from(t->keys[j], rows[j]);
-}
-
-static inline void tile_scores(float *s, const void *packed, void *tile, int m, int n)
-{
-    struct tile *t = tile;
-    const vec_key *key[VEC_NEAR];
+    const struct tile *t = tile;
     struct caller caller = caller_begin(t, 0, (n * VEC_HEADS / VEC_SUMS + 1) * head_groups(m));
     for (int j = 0, keys; j < n; j += keys) {
-        keys = n - j < VEC_NEAR ? n - j : VEC_NEAR;
-        stage_keys(key, t, t->rows + j, keys);
+        keys = n - j < NEAR_KEYS ? n - j : NEAR_KEYS;
         for (int h = 0, heads; h < m; h += heads) {
             heads = head_group(m - h);
-            scores_heads(s + h * SMLA__TILE + j, (const float *)packed + h * SMLA__ROW, key, keys, &caller,
-                         heads);
+            scores_heads(s + h * SMLA__TILE + j, (const float *)packed + h * SMLA__ROW, t->rows + j, keys,
+                         &caller, heads);
         }
     }
 }
 
 /* ---- Values ---- */
 
-/* Columns of all keys, staged. */
-struct panel {
-    _Alignas(SMLA__LINE) vec_key keys[SMLA__TILE][VEC_PANEL * PAIR];
-};
-
 static inline size_t p_scratch_bytes(int m)
 {
     (void)m;
-    return sizeof(struct panel);
+    return 0;
+}
+
+/* One key: sum[heads][vectors] += p[heads] * value[vectors]. */
+HOOK_INLINE void values_step(vec *sum, const float *p, const uint16_t *value, const int high, const int heads,
+                             const int vectors)
+{
+    vec held[HELD];
+    if (heads < vectors) {
+        for (int h = 0; h < heads; h++)
+            held[h] = vec_splat(p[h * SMLA__TILE]);
+        for (int v = 0; v < vectors; v++) {
+            vec x = key_vector(value, v, high);
+            for (int h = 0; h < heads; h++)
+                sum[h * vectors + v] = vec_fma(held[h], x, sum[h * vectors + v]);
+        }
+    } else {
+        for (int v = 0; v < vectors; v++)
+            held[v] = key_vector(value, v, high);
+        for (int h = 0; h < heads; h++) {
+            vec weight = vec_splat(p[h * SMLA__TILE]);
+            for (int v = 0; v < vectors; v++)
+                sum[h * vectors + v] = vec_fma(weight, held[v], sum[h * vectors + v]);
+        }
+    }
 }
 
 /* o[heads][512] += P V for `vectors` vectors of columns, each the low or high one of its pair. */
-HOOK_INLINE void values_block(float *o, const float *p, const vec_key *value, int n, const int high,
+HOOK_INLINE void values_block(float *o, const float *p, const uint16_t *panel, int n, const int high,
                               const int heads, const int vectors)
 {
     vec sum[VEC_SUMS];
     for (int h = 0; h < heads; h++)
         for (int v = 0; v < vectors; v++)
             sum[h * vectors + v] = vec_load(o + h * SMLA__LATENT + v * PAIR);
-    for (int j = 0; j < n; j++, value += VEC_PANEL * PAIR) {
-        vec x[VEC_SUMS];
-        for (int v = 0; v < vectors; v++)
-            x[v] = high ? vec_key_high(value + v * PAIR) : vec_key_low(value + v * PAIR);
-        for (int h = 0; h < heads; h++) {
-            vec weight = vec_splat(p[h * SMLA__TILE + j]);
-            for (int v = 0; v < vectors; v++)
-                sum[h * vectors + v] = vec_fma(weight, x[v], sum[h * vectors + v]);
-        }
-    }
+    for (int j = 0; j < n; j++)
+        values_step(sum, p + j, panel + j * VEC_PANEL * PAIR, high, heads, vectors);
     for (int h = 0; h < heads; h++)
         for (int v = 0; v < vectors; v++)
             vec_store(o + h * SMLA__LATENT + v * PAIR, sum[h * vectors + v]);
 }
 
 /* The same for both vectors of each pair. */
-HOOK_INLINE void values_pairs(float *o, const float *p, const vec_key *value, int n, struct caller *caller,
+HOOK_INLINE void values_pairs(float *o, const float *p, const uint16_t *panel, int n, struct caller *caller,
                               const int heads, const int pairs)
 {
-    values_block(o, p, value, n, 0, heads, pairs);
+    values_block(o, p, panel, n, 0, heads, pairs);
     caller_step(caller);
-    values_block(o + VEC_LANES, p, value, n, 1, heads, pairs);
+    values_block(o + VEC_LANES, p, panel, n, 1, heads, pairs);
     caller_step(caller);
 }
 
 /* A panel: as many pairs at a time as fill the sums, or a smaller number that divides it. */
-HOOK_INLINE void values_panel(float *o, const float *p, const vec_key *value, int n, int pairs,
+HOOK_INLINE void values_panel(float *o, const float *p, const uint16_t *panel, int n, int pairs,
                               struct caller *caller, const int heads)
 {
     const int most = VEC_SUMS / heads;
     const int few = VEC_FEW / heads < VEC_PANEL ? VEC_FEW / heads : VEC_PANEL;
-    while (pairs > 0) {
-        int taken = pairs % most == 0 ? most : few;
+    for (int pair = 0, taken; pair < pairs; pair += taken) {
+        taken = (pairs - pair) % most == 0 ? most : few;
         if (taken == most)
-            values_pairs(o, p, value, n, caller, heads, most);
+            values_pairs(o + pair * PAIR, p, panel + pair * PAIR, n, caller, heads, most);
         else
-            values_pairs(o, p, value, n, caller, heads, few);
-        o += taken * PAIR;
-        value += taken * PAIR;
-        pairs -= taken;
+            values_pairs(o + pair * PAIR, p, panel + pair * PAIR, n, caller, heads, few);
     }
 }
 
-static inline void values_heads(float *o, const float *p, const vec_key *value, int n, int pairs,
-                                struct caller *caller, int heads)
+HOOK_INLINE void values_heads(float *o, const float *p, const uint16_t *panel, int n, int pairs,
+                              struct caller *caller, int heads)
 {
     if (heads == VEC_HEADS)
-        values_panel(o, p, value, n, pairs, caller, VEC_HEADS);
+        values_panel(o, p, panel, n, pairs, caller, VEC_HEADS);
     else if (heads == 4)
-        values_panel(o, p, value, n, pairs, caller, 4);
+        values_panel(o, p, panel, n, pairs, caller, 4);
     else if (heads == 2)
-        values_panel(o, p, value, n, pairs, caller, 2);
+        values_panel(o, p, panel, n, pairs, caller, 2);
     else
-        values_panel(o, p, value, n, pairs, caller, 1);
+        values_panel(o, p, panel, n, pairs, caller, 1);
 }
 
-static inline void stage_panel(struct panel *panel, const uint16_t *const *rows, int n, int column,
-                               int columns)
+static inline void copy_panel(struct tile *t, int n, int column, int columns)
 {
     for (int j = 0; j < n; j++)
         for (int c = 0; c < columns; c += PAIR)
-            vec_stage(panel->keys[j] + c, rows[j] + column + c);
+            vec_copy(t->panel[j] + c, t->rows[j] + column + c);
 }
 
-static inline void tile_values(float *o, const float *p, void *p_scratch, const void *tile, int m, int n)
+static inline void tile_values(float *o, const float *p, void *p_scratch, void *tile, int m, int n)
 {
-    const struct tile *t = tile;
-    struct panel *panel = p_scratch;
+    struct tile *t = tile;
     const int blocks = SMLA__LATENT / VEC_LANES * VEC_HEADS / VEC_SUMS + 1;
     struct caller caller = caller_begin(t, 1, blocks * head_groups(m));
+    (void)p_scratch;
     for (int c = 0, columns; c < SMLA__LATENT; c += columns) {
         columns = SMLA__LATENT - c < VEC_PANEL * PAIR ? SMLA__LATENT - c : VEC_PANEL * PAIR;
-        stage_panel(panel, t->rows, n, c, columns);
+        copy_panel(t, n, c, columns);
         for (int h = 0, heads; h < m; h += heads) {
             heads = head_group(m - h);
-            values_heads(o + h * SMLA__LATENT + c, p + h * SMLA__TILE, panel->keys[0], n, columns / PAIR,
+            values_heads(o + h * SMLA__LATENT + c, p + h * SMLA__TILE, t->panel[0], n, columns / PAIR,
                          &caller, heads);
         }
     }

@@ -85,11 +85,11 @@ static void merge_columns(const smla_partials *p, int64_t row, int64_t head, int
         if (own == -INFINITY)
             continue;
         const char *from = part_out(p, i, row, head) + column * bytes_of(p->part_dtype);
-        if (i == only) {
-            read_columns(sum, from, p->part_dtype, n);
-            break;
+        if (i == only && p->part_dtype == p->out_dtype) { /* every bit, which a conversion may not keep */
+            memmove(to + column * bytes_of(p->out_dtype), from, (size_t)(n * bytes_of(p->out_dtype)));
+            return;
         }
-        float weight = (float)power(p, own - lse);
+        float weight = i == only ? 1.0f : (float)power(p, own - lse);
         read_columns(part, from, p->part_dtype, n);
         for (int c = 0; c < n; c++)
             sum[c] += weight * part[c];
@@ -115,7 +115,8 @@ static void merge_head(const smla_partials *p, int64_t row, int64_t head)
 static void merge_share(void *cookie, int32_t worker)
 {
     const struct job *job = cookie;
-    int64_t begin = job->p->rows * worker / job->workers, end = job->p->rows * (worker + 1) / job->workers;
+    int64_t share = (job->p->rows + job->workers - 1) / job->workers, begin = share * worker;
+    int64_t end = begin + share < job->p->rows ? begin + share : job->p->rows;
     for (int64_t row = begin; row < end; row++)
         for (int64_t head = 0; head < job->p->heads; head++)
             merge_head(job->p, row, head);

@@ -1,5 +1,6 @@
 #include "run_cpu.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -15,13 +16,14 @@ struct run {
     struct smla__lists lists;
     struct smla__schedule schedule;
     struct smla__bounds bounds;
-    float scale_log2;
+    struct smla__scale scale;
     int32_t workers;
     char *worker_space;
     size_t worker_bytes;
     struct smla__partial partial; /* [groups, ranges, shared rows * heads] in the order of partial_at() */
     atomic_uint *arrived;         /* [units] ranges done */
     _Alignas(SMLA__LINE) atomic_int_fast64_t next; /* piece */
+    atomic_int claimed;                            /* worker spaces */
 };
 
 /* A thread at work. */
@@ -100,13 +102,20 @@ size_t smla__cpu_workspace_bytes(const smla_plan *plan, const struct smla__attn 
     struct space space = {0};
     take_run(&run, &space);
     return SMLA__LINE - 1 + space.used +
-           (size_t)workers * worker_bytes(attn, plan->problem.topk, &run.bounds);
+           (size_t)run.bounds.workers * worker_bytes(attn, plan->problem.topk, &run.bounds);
 }
 
 static struct run *run_of(void *workspace)
 {
     size_t past = (uintptr_t)workspace % SMLA__LINE;
     return (struct run *)((char *)workspace + (past ? SMLA__LINE - past : 0));
+}
+
+/* Scale 0 makes all scores equal; so does the smallest number, which leaves -inf what it is. */
+static struct smla__scale scale_of(float scale)
+{
+    float log2 = (float)(fabs(scale) * 1.4426950408889634);
+    return (struct smla__scale){scale < 0.0f ? -1.0f : 1.0f, fmaxf(log2, FLT_MIN)};
 }
 
 void smla__cpu_begin(const smla_plan *plan, const struct smla__attn *attn, const smla_step *step,
@@ -118,7 +127,7 @@ void smla__cpu_begin(const smla_plan *plan, const struct smla__attn *attn, const
         .problem = plan->problem,
         .tensors = *tensors,
         .bounds = smla__schedule_bounds(plan, plan->info.threads),
-        .scale_log2 = (float)(plan->problem.scale * 1.4426950408889634),
+        .scale = scale_of(plan->problem.scale),
         .workers = workers,
     };
     struct space space = {(char *)run, 0};
@@ -131,6 +140,7 @@ void smla__cpu_begin(const smla_plan *plan, const struct smla__attn *attn, const
     for (int64_t i = 0; i < units; i++)
         atomic_init(&run->arrived[i], 0);
     atomic_init(&run->next, 0);
+    atomic_init(&run->claimed, 0);
 }
 
 int32_t smla__cpu_workers(void *workspace)
@@ -192,23 +202,20 @@ static void attend_range(struct worker *w, const struct block *b, int32_t range,
         smla__schedule_range(&w->run->schedule, w->counts[b->first + r], range, &begin, &end);
         keys[r] = (struct smla__keys){w->keys[b->first + r] + begin, end - begin};
     }
-    w->run->attn->attend(w->scratch, b->rows, b->heads, w->run->scale_log2, keys, to);
+    w->run->attn->attend(w->scratch, b->rows, b->heads, w->run->scale, keys, to);
 }
 
 /* lse of a head in the caller's units, and by what its sums are to be multiplied. */
 static float close_head(const struct run *run, float max, float sum, int64_t head, float *factor)
 {
-    const double ln2 = 0.6931471805599453;
-    bool base2 = run->problem.lse_base == SMLA_LSE_BASE2;
     *factor = 0.0f;
     if (sum == 0.0f)
         return run->problem.empty_lse == SMLA_EMPTY_POS_INF ? INFINITY : -INFINITY;
-    double lse = max * ln2 + log(sum);
-    double kept = 1.0;
+    double lse = max * fabs(run->problem.scale) + log(sum), kept = 1.0;
     if (run->tensors.sinks)
         kept = 1.0 / (1.0 + exp((double)run->tensors.sinks[head] - lse));
     *factor = (float)(kept / sum);
-    return (float)(base2 ? max + log2(sum) : lse);
+    return (float)(run->problem.lse_base == SMLA_LSE_BASE2 ? lse * 1.4426950408889634 : lse);
 }
 
 /* Writes the results of one row. */
@@ -238,7 +245,7 @@ static void attend_whole(struct worker *w, const struct block *b)
     attend_range(w, b, 0, &w->sum);
     for (int32_t range = 1; range < w->run->schedule.ranges; range++) {
         attend_range(w, b, range, &w->here);
-        w->run->attn->fold(&w->sum, &w->here, b->rows * b->heads);
+        w->run->attn->fold(&w->sum, &w->here, b->rows * b->heads, w->run->scale);
     }
     finish_block(w->run, b, w->sum);
 }
@@ -249,7 +256,7 @@ static void merge_ranges(const struct run *run, const struct block *b)
     struct smla__partial sum = partial_at(run, b, 0);
     for (int32_t range = 1; range < run->schedule.ranges; range++) {
         struct smla__partial next = partial_at(run, b, range);
-        run->attn->fold(&sum, &next, b->rows * b->heads);
+        run->attn->fold(&sum, &next, b->rows * b->heads, run->scale);
     }
     finish_block(run, b, sum);
 }
@@ -308,14 +315,16 @@ static void do_piece(struct worker *w, int64_t piece)
     }
 }
 
-void smla__cpu_work(void *workspace, int32_t index)
+/* Whoever gets a piece claims a space, so there need be no more spaces than pieces. */
+void smla__cpu_work(void *workspace)
 {
     struct run *run = run_of(workspace);
-    struct worker w = {.run = run, .group = -1};
-    struct space space = {run->worker_space + (size_t)index * run->worker_bytes, 0};
     int64_t piece = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
     if (piece >= run->schedule.pieces)
         return;
+    size_t index = (size_t)atomic_fetch_add_explicit(&run->claimed, 1, memory_order_relaxed);
+    struct space space = {run->worker_space + index * run->worker_bytes, 0};
+    struct worker w = {.run = run, .group = -1};
     take_worker(&w, &space, run->attn, run->problem.topk, &run->bounds);
     run->attn->enter();
     while (piece < run->schedule.pieces) {

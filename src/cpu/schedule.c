@@ -62,8 +62,8 @@ static void spread(struct smla__schedule *s, const smla_plan *plan, int32_t work
         s->ranges = 1;
     while (free_ranges && !enough(s->groups * s->parts * s->ranges, workers) && s->ranges < most_ranges(plan))
         s->ranges++;
-    s->apart = s->ranges > 1 &&
-               (free_ranges || s->groups == 1 || s->groups * s->ranges <= (int64_t)APART_RANGES * workers);
+    s->apart = s->ranges > 1 && (free_ranges || s->groups == 1 ||
+                                 s->groups * s->parts * s->ranges <= (int64_t)APART_RANGES * workers);
 }
 
 void smla__schedule_make(struct smla__schedule *schedule, const smla_plan *plan, int64_t rows,
@@ -110,20 +110,18 @@ struct smla__bounds smla__schedule_bounds(const smla_plan *plan, int32_t workers
     struct smla__bounds b = {0};
     if (rows == 0)
         return b;
-    int32_t fixed = fixed_ranges(plan, &unused);
+    int32_t fixed = fixed_ranges(plan, &unused), ranges = fixed ? fixed : most_ranges(plan);
     b.shared_rows = shared_rows(heads, rows);
     b.heads = b.shared_rows * heads;
     b.ranges = fixed > 1;
-    if (workers == 1 || fixed == 1)
+    int64_t groups = ceil_div(rows, b.shared_rows), parts = heads < PART_HEADS ? 1 : heads / PART_HEADS;
+    b.workers = (int32_t)least(workers, groups * parts * ranges);
+    if (workers == 1 || ranges == 1)
         return b;
-    /* Free: the last step of spread() stops below PIECES * workers + groups, and groups are below the
-     * former. Fixed: as spread() says. */
-    int64_t groups = ceil_div(rows, b.shared_rows);
-    int64_t most = fixed ? (int64_t)APART_RANGES * workers : (int64_t)2 * PIECES * workers;
-    if (most < fixed)
-        most = fixed;
-    int64_t ranges = fixed ? fixed : most_ranges(plan);
-    b.partial_heads = least(most, groups * ranges) * b.heads;
-    b.units = least((int64_t)PIECES * workers, groups * (SMLA__HEADS_MAX / PART_HEADS));
+    /* Only all parts together leave lists to be cut. Free: spread() stops below PIECES * workers pieces, plus
+     * the units, which are fewer than the former. Fixed: as spread() says. */
+    int64_t most = ceil_div((int64_t)(fixed ? APART_RANGES : 2 * PIECES) * workers, parts);
+    b.partial_heads = least(most < fixed ? fixed : most, groups * ranges) * b.heads;
+    b.units = least((int64_t)PIECES * workers, groups * parts);
     return b;
 }

@@ -30,12 +30,14 @@ int32_t smla__schedule_head(const struct smla__schedule *schedule, int32_t part)
 void smla__schedule_range(const struct smla__schedule *schedule, int64_t count, int32_t range, int64_t *begin,
                           int64_t *end);
 
-/* What any run of the plan needs at most: heads worked on at a time, heads of partial results, units of
- * which ranges are apart. */
+/* What any run of a plan needs at most. */
 struct smla__bounds {
-    int32_t shared_rows, heads;
-    bool ranges; /* lists may be cut */
-    int64_t partial_heads, units;
+    int32_t shared_rows;
+    int32_t heads;         /* worked on at a time */
+    bool ranges;           /* lists may be cut within a piece */
+    int32_t workers;       /* that get a piece */
+    int64_t partial_heads; /* of results that wait for other ranges */
+    int64_t units;         /* with ranges apart */
 };
 
 struct smla__bounds smla__schedule_bounds(const smla_plan *plan, int32_t workers);

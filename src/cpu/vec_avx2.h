@@ -10,7 +10,15 @@
 #include <stdint.h>
 
 /* Sixteen registers: 4 x 3 sums, 3 operands of one side, 1 of the other. */
-enum { VEC_LANES = 8, VEC_HEADS = 4, VEC_SUMS = 12, VEC_FEW = 8, VEC_PANEL = 12, VEC_NEAR = 12 };
+enum {
+    VEC_LANES = 8,
+    VEC_HEADS = 4,
+    VEC_SUMS = 12,
+    VEC_FEW = 8,
+    VEC_PANEL = 12,
+    VEC_NEAR = 12,
+    VEC_STAGED_HEADS = 0
+};
 
 typedef __m256 vec;
 
@@ -24,12 +32,10 @@ static inline vec vec_load(const float *from)
     return _mm256_load_ps(from);
 }
 
-/* The same, in a register for sure: gcc may otherwise load anew for each use. */
+/* The same, for several uses at once. */
 static inline vec vec_hold(const float *from)
 {
-    vec x = _mm256_load_ps(from);
-    __asm__("" : "+x"(x));
-    return x;
+    return vec_load(from);
 }
 
 static inline void vec_store(float *to, vec x)
@@ -85,30 +91,10 @@ static inline vec vec_high(const uint16_t *from)
     return x;
 }
 
-/* How the products read keys: as bf16, in place or copied. */
-typedef uint16_t vec_key;
-
-static inline vec vec_key_low(const vec_key *from)
-{
-    return vec_low(from);
-}
-
-static inline vec vec_key_high(const vec_key *from)
-{
-    return vec_high(from);
-}
-
-/* 2 * VEC_LANES columns to the near copy. */
-static inline void vec_stage(vec_key *to, const uint16_t *from)
+/* Copies 2 * VEC_LANES bf16. */
+static inline void vec_copy(uint16_t *to, const uint16_t *from)
 {
     _mm256_store_si256((__m256i *)to, _mm256_loadu_si256((const __m256i *)from));
-}
-
-/* A whole row; `copy` has room for it. */
-static inline const vec_key *vec_key_from(vec_key *copy, const uint16_t *row)
-{
-    (void)copy;
-    return row;
 }
 
 /* Brings the two to the order that they were read in. */
@@ -131,20 +117,23 @@ static inline __m128 vec_sum4(vec a, vec b, vec c, vec d)
     return _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
 }
 
-/* to[i] = sum of the lanes of x[i], i < n <= VEC_SUMS, always added in the same order. */
-static inline __attribute__((always_inline)) void vec_sums(float *to, const vec *x, int n)
+/* to[r * stride + i] = sum of the lanes of x[r * n + i], always added in the same order. */
+static inline __attribute__((always_inline)) void vec_sums(float *to, int stride, const vec *x, int rows,
+                                                           int n)
 {
-    int i = 0;
-    for (; i + 4 <= n; i += 4)
-        _mm_storeu_ps(to + i, vec_sum4(x[i], x[i + 1], x[i + 2], x[i + 3]));
-    if (n - i == 3) {
-        __m128 sums = vec_sum4(x[i], x[i + 1], x[i + 2], x[i + 2]);
-        _mm_storel_pi((__m64 *)(to + i), sums);
-        _mm_store_ss(to + i + 2, _mm_movehl_ps(sums, sums));
-    } else if (n - i == 2) {
-        _mm_storel_pi((__m64 *)(to + i), vec_sum4(x[i], x[i + 1], x[i], x[i]));
-    } else if (n - i == 1) {
-        _mm_store_ss(to + i, vec_sum4(x[i], x[i], x[i], x[i]));
+    for (int r = 0; r < rows; r++, to += stride, x += n) {
+        int i = 0;
+        for (; i + 4 <= n; i += 4)
+            _mm_storeu_ps(to + i, vec_sum4(x[i], x[i + 1], x[i + 2], x[i + 3]));
+        if (i == n)
+            continue;
+        __m128 sums = vec_sum4(x[i], x[i + 1 < n ? i + 1 : i], x[n - 1], x[n - 1]);
+        if (n - i >= 2)
+            _mm_storel_pi((__m64 *)(to + i), sums);
+        if (n - i == 3)
+            _mm_store_ss(to + i + 2, _mm_movehl_ps(sums, sums));
+        else if (n - i == 1)
+            _mm_store_ss(to + i, sums);
     }
 }
 

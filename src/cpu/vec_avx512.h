@@ -9,7 +9,15 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-enum { VEC_LANES = 16, VEC_HEADS = 8, VEC_SUMS = 24, VEC_FEW = 16, VEC_PANEL = 4, VEC_NEAR = 6 };
+enum {
+    VEC_LANES = 16,
+    VEC_HEADS = 8,
+    VEC_SUMS = 24,
+    VEC_FEW = 16,
+    VEC_PANEL = 4,
+    VEC_NEAR = 12,
+    VEC_STAGED_HEADS = 32
+};
 
 typedef __m512 vec;
 
@@ -23,6 +31,7 @@ static inline vec vec_load(const float *from)
     return _mm512_load_ps(from);
 }
 
+/* In a register for sure: gcc loads anew for each use otherwise. */
 static inline vec vec_hold(const float *from)
 {
     vec x = _mm512_load_ps(from);
@@ -75,31 +84,9 @@ static inline vec vec_high(const uint16_t *from)
     return _mm512_castsi512_ps(_mm512_unpackhi_epi16(_mm512_setzero_si512(), _mm512_loadu_si512(from)));
 }
 
-/* Keys are converted on the way to the near copy: of the two units that multiply 512 bits, one also
- * interleaves. */
-typedef float vec_key;
-
-static inline vec vec_key_low(const vec_key *from)
+static inline void vec_copy(uint16_t *to, const uint16_t *from)
 {
-    return _mm512_load_ps(from);
-}
-
-static inline vec vec_key_high(const vec_key *from)
-{
-    return _mm512_load_ps(from + VEC_LANES);
-}
-
-static inline void vec_stage(vec_key *to, const uint16_t *from)
-{
-    _mm512_store_ps(to, vec_low(from));
-    _mm512_store_ps(to + VEC_LANES, vec_high(from));
-}
-
-static inline const vec_key *vec_key_from(vec_key *copy, const uint16_t *row)
-{
-    for (int c = 0; c < SMLA__ROW; c += 2 * VEC_LANES)
-        vec_stage(copy + c, row + c);
-    return copy;
+    _mm512_store_si512(to, _mm512_loadu_si512(from));
 }
 
 static inline void vec_natural(vec *low, vec *high)
@@ -116,33 +103,45 @@ static inline float vec_first(vec x)
     return _mm512_cvtss_f32(x);
 }
 
-static inline __m256 vec_halves(vec x)
+/* Sums of lanes of four vectors, still apart by 128-bit lanes; each has the four sums in order. */
+static inline vec vec_sum4(vec a, vec b, vec c, vec d)
 {
-    return _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+    vec ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    vec cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    __m512d low = _mm512_unpacklo_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+    __m512d high = _mm512_unpackhi_pd(_mm512_castps_pd(ab), _mm512_castps_pd(cd));
+    return _mm512_add_ps(_mm512_castpd_ps(low), _mm512_castpd_ps(high));
 }
 
-static inline __m128 vec_sum4(vec a, vec b, vec c, vec d)
+/* Adds neighbouring 128-bit lanes: those of a, then those of b. */
+static inline vec vec_lanes(vec a, vec b)
 {
-    __m256 all = _mm256_hadd_ps(_mm256_hadd_ps(vec_halves(a), vec_halves(b)),
-                                _mm256_hadd_ps(vec_halves(c), vec_halves(d)));
-    return _mm_add_ps(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1));
+    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
 }
 
-static inline __attribute__((always_inline)) void vec_sums(float *to, const vec *x, int n)
+static inline __attribute__((always_inline)) void vec_sums(float *to, int stride, const vec *x, int rows,
+                                                           int n)
 {
-    int i = 0;
-    for (; i + 4 <= n; i += 4)
-        _mm_storeu_ps(to + i, vec_sum4(x[i], x[i + 1], x[i + 2], x[i + 3]));
-    if (n > i) {
-        int last = n - 1;
-        __m128 sums = vec_sum4(x[i], x[i + 1 < n ? i + 1 : last], x[i + 2 < n ? i + 2 : last], x[last]);
-        _mm_mask_storeu_ps(to + i, (__mmask8)((1 << (n - i)) - 1), sums);
+    _Alignas(64) float sums[(VEC_SUMS + 15) / 16 * 16];
+    int count = rows * n, last = count - 1;
+    for (int i = 0; i < count; i += 16) {
+        vec four[4];
+        for (int k = 0; k < 4; k++) {
+            int a = i + 4 * k < count ? i + 4 * k : i;
+            four[k] = vec_sum4(x[a], x[a + 1 < count ? a + 1 : last], x[a + 2 < count ? a + 2 : last],
+                               x[a + 3 < count ? a + 3 : last]);
+        }
+        vec_store(sums + i, vec_lanes(vec_lanes(four[0], four[1]), vec_lanes(four[2], four[3])));
     }
+    for (int r = 0; r < rows; r++)
+        for (int i = 0; i < n; i++)
+            to[r * stride + i] = sums[r * n + i];
 }
 
 static inline float vec_sum(vec x)
 {
-    return _mm_cvtss_f32(vec_sum4(x, x, x, x));
+    vec all = vec_sum4(x, x, x, x), halves = vec_lanes(all, all);
+    return vec_first(vec_lanes(halves, halves));
 }
 
 static inline float vec_top(vec x)

@@ -8,7 +8,15 @@
 
 #include "half.h"
 
-enum { VEC_LANES = 1, VEC_HEADS = 4, VEC_SUMS = 12, VEC_FEW = 8, VEC_PANEL = 8, VEC_NEAR = 12 };
+enum {
+    VEC_LANES = 1,
+    VEC_HEADS = 4,
+    VEC_SUMS = 12,
+    VEC_FEW = 8,
+    VEC_PANEL = 8,
+    VEC_NEAR = 12,
+    VEC_STAGED_HEADS = 0
+};
 
 typedef float vec;
 
@@ -73,28 +81,10 @@ static inline vec vec_high(const uint16_t *from)
     return smla__bf16_to_f32(from[1]);
 }
 
-typedef uint16_t vec_key;
-
-static inline vec vec_key_low(const vec_key *from)
-{
-    return vec_low(from);
-}
-
-static inline vec vec_key_high(const vec_key *from)
-{
-    return vec_high(from);
-}
-
-static inline void vec_stage(vec_key *to, const uint16_t *from)
+static inline void vec_copy(uint16_t *to, const uint16_t *from)
 {
     to[0] = from[0];
     to[1] = from[1];
-}
-
-static inline const vec_key *vec_key_from(vec_key *copy, const uint16_t *row)
-{
-    (void)copy;
-    return row;
 }
 
 static inline void vec_natural(vec *low, vec *high)
@@ -108,10 +98,12 @@ static inline float vec_first(vec x)
     return x;
 }
 
-static inline __attribute__((always_inline)) void vec_sums(float *to, const vec *x, int n)
+static inline __attribute__((always_inline)) void vec_sums(float *to, int stride, const vec *x, int rows,
+                                                           int n)
 {
-    for (int i = 0; i < n; i++)
-        to[i] = x[i];
+    for (int r = 0; r < rows; r++)
+        for (int i = 0; i < n; i++)
+            to[r * stride + i] = x[r * n + i];
 }
 
 static inline float vec_sum(vec x)

@@ -1,4 +1,5 @@
 /* What must be the same bit for bit: repeated calls, batch-invariant rows, slices, equivalent inputs. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -228,11 +229,59 @@ static void inputs_stay(void **state)
     scene_close(&scene);
 }
 
+struct visitor {
+    const struct scene *scene;
+    struct setting setting;
+    bool right;
+    pthread_t thread;
+};
+
+static void *visit(void *argument)
+{
+    struct visitor *visitor = argument;
+    smla_machine machine = {.struct_size = sizeof machine};
+    struct result result;
+    visitor->right = smla_machine_query(&machine) == SMLA_OK;
+    for (int i = 0; i < 5; i++) {
+        scene_run(visitor->scene, &visitor->setting, &result);
+        visitor->right &= result_right(visitor->scene, &visitor->setting, &result);
+        result_close(&result);
+    }
+    return NULL;
+}
+
+/* Contexts are independent: several threads, each with its own, over the same inputs. */
+static void contexts_in_several_threads(void **state)
+{
+    (void)state;
+    struct scene scene;
+    struct visitor visitors[4];
+    scene_build(&scene, &mixed);
+    FOR_EACH_ISA(isa)
+    {
+        for (int32_t i = 0; i < 4; i++) {
+            visitors[i] =
+                (struct visitor){.scene = &scene, .setting = {.isa = isa, .threads = 1 + i % 2, .splits = i}};
+            assert_int_equal(pthread_create(&visitors[i].thread, NULL, visit, &visitors[i]), 0);
+        }
+        for (int32_t i = 0; i < 4; i++)
+            pthread_join(visitors[i].thread, NULL);
+        for (int32_t i = 0; i < 4; i++)
+            assert_true(visitors[i].right);
+    }
+    scene_close(&scene);
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(same_call_twice),      cmocka_unit_test(same_input_otherwise_given),
-    cmocka_unit_test(bf16_is_rounded_f32),  cmocka_unit_test(batch_invariant_over_threads),
-    cmocka_unit_test(slices_equal_run),     cmocka_unit_test(slices_of_one_row),
-    cmocka_unit_test(rows_that_share_keys), cmocka_unit_test(inputs_stay),
+    cmocka_unit_test(same_call_twice),
+    cmocka_unit_test(same_input_otherwise_given),
+    cmocka_unit_test(bf16_is_rounded_f32),
+    cmocka_unit_test(batch_invariant_over_threads),
+    cmocka_unit_test(slices_equal_run),
+    cmocka_unit_test(slices_of_one_row),
+    cmocka_unit_test(rows_that_share_keys),
+    cmocka_unit_test(inputs_stay),
+    cmocka_unit_test(contexts_in_several_threads),
 };
 
 HARNESS_MAIN(tests)

@@ -92,7 +92,7 @@ static void expect_merged(const struct scene *whole, const struct setting *setti
 {
     int64_t groups = whole->rows * HEADS;
     struct bound out_bound = bound_out(setting->isa, SMLA_F32, whole->score_size);
-    struct bound lse_bound = bound_lse(setting->isa, whole->score_size);
+    struct bound lse_bound = bound_lse(whole->score_size);
     if (setting->out_dtype == SMLA_BF16) {
         out_bound.element += 0x1p-8;
         out_bound.norm += 0x1p-9;

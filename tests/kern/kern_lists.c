@@ -345,6 +345,30 @@ static void C12_list_row_stride(void **state)
     scene_close(&scene);
 }
 
+static void one_list_for_all(smla_tensors *tensors, const struct scene *scene)
+{
+    (void)scene;
+    tensors->topk_row_stride = 0;
+}
+
+/* A row stride of 0: every row reads the same list. */
+static void C12_one_list_for_all_rows(void **state)
+{
+    (void)state;
+    struct scene scene;
+    const struct scene_spec spec = {.name = "C12 one list", .topk = 100};
+    scene_open_shared(&scene, &spec, 6, 150);
+    for (int64_t i = 0; i < 6 * 100; i++)
+        scene.topk[i] = (int32_t)(i % 100 * 3 % 160);
+    scene_fill(&scene);
+    scene_expect(&scene);
+    FOR_EACH_ISA(isa)
+    for (int32_t threads = 1; threads <= 3; threads++)
+        expect_right(&scene,
+                     &(const struct setting){.isa = isa, .threads = threads, .edit = one_list_for_all});
+    scene_close(&scene);
+}
+
 /* C13: per-row arrays were read and written up to the plan's maximum. All buffers end at a hole. */
 static void C13_fewer_rows_than_planned(void **state)
 {
@@ -430,6 +454,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(C10_no_rows),
     cmocka_unit_test(C11_lengths_per_row),
     cmocka_unit_test(C12_list_row_stride),
+    cmocka_unit_test(C12_one_list_for_all_rows),
     cmocka_unit_test(C13_fewer_rows_than_planned),
     cmocka_unit_test(C42_empty_rows_are_written),
     cmocka_unit_test(C43_last_block_partly_filled),

@@ -35,6 +35,37 @@ static void C21_poison_around(void **state)
     }
 }
 
+/* The neighbour of a row that does select a NaN: rows with like lists are attended together. */
+static void C21_nan_stays_in_its_row(void **state)
+{
+    (void)state;
+    struct scene scene;
+    const struct scene_spec spec = {.name = "C21 selected", .topk = 70, .heads = 3};
+    scene_open_shared(&scene, &spec, 4, 90);
+    for (int64_t i = 0; i < 4 * 70; i++)
+        scene.topk[i] = (int32_t)(i % 70 + 2);
+    scene_fill(&scene);
+    scene_expect(&scene);
+    FOR_EACH_ISA(isa)
+    for (int32_t splits = 0; splits < 3; splits++) {
+        struct setting setting = {.isa = isa, .threads = 2, .splits = splits};
+        struct result clean, poisoned;
+        scene_run(&scene, &setting, &clean);
+        assert_true(result_right(&scene, &setting, &clean));
+        scene_list(&scene, 1)[40] = 1; /* never filled: poison */
+        memset(scene_key(&scene, 1), 0xff, 2 * REF_ROW);
+        scene_run(&scene, &setting, &poisoned);
+        for (int64_t t = 0; t < 4; t++)
+            assert_int_equal(rows_same(&clean, t, &poisoned, t), t != 1);
+        for (int i = 0; i < 3 * REF_LATENT; i++)
+            assert_true(isnan(poisoned.out[3 * REF_LATENT + i]));
+        scene_list(&scene, 1)[40] = 42;
+        result_close(&clean);
+        result_close(&poisoned);
+    }
+    scene_close(&scene);
+}
+
 /*
  * C22: a mask of -1e4, or a maximum that starts at -1e30, met true scores of that size. Scores here are
  * whole numbers, so that fp32 holds score + shift exactly and the result must not move at all: it is held
@@ -286,8 +317,27 @@ static void C29_equal_scores(void **state)
     scene_close(&scene);
 }
 
+/* Scales at the edges of what is finite: with 0 every valid entry weighs the same, and padding still nothing. */
+static void scales_at_the_edges(void **state)
+{
+    (void)state;
+    static const double scales[] = {0, -0.0, 1e-45, -1e-45, 1e-30, 1e4, -1e4};
+    for (size_t i = 0; i < ARRAY_LENGTH(scales); i++) {
+        struct scene scene;
+        const struct scene_spec spec = {.name = "scale", .topk = 75, .invalid = 0.2, .heads = 3};
+        scene_open(&scene, &spec);
+        scene.spec.scale = scales[i];
+        scene.ref.scale = (double)(float)scales[i];
+        scene_fill(&scene);
+        scene_expect(&scene);
+        expect_everywhere(&scene);
+        scene_close(&scene);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(C21_poison_around),
+    cmocka_unit_test(C21_nan_stays_in_its_row),
     cmocka_unit_test(C22_huge_scores),
     cmocka_unit_test(C22_huge_scores_uneven),
     cmocka_unit_test(C23_sinks),
@@ -297,6 +347,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(C27_every_split_count),
     cmocka_unit_test(C28_lists_and_head_groups),
     cmocka_unit_test(C29_equal_scores),
+    cmocka_unit_test(scales_at_the_edges),
 };
 
 HARNESS_MAIN(tests)

@@ -249,6 +249,58 @@ static void C37_rows_per_request(void **state)
     expect_spec(&mixed);
 }
 
+static void run_with_step(const struct scene *scene, const struct setting *setting, const struct bench *bench,
+                          smla_step *step, void *workspace)
+{
+    struct stage stage;
+    smla_batch batch = scene_batch(scene);
+    stage_open(&stage, scene, setting);
+    assert_int_equal(smla_step_update(step, &batch, NULL), SMLA_OK);
+    assert_int_equal(smla_run(bench->plan, step, &stage.tensors, workspace, bench->bytes, NULL), SMLA_OK);
+    struct result result = {.status = SMLA_OK, .rows = scene->rows, .heads = scene->spec.heads};
+    result_collect(&result, &stage);
+    assert_true(result_right(scene, setting, &result));
+    result_close(&result);
+    stage_close(&stage);
+}
+
+/* One plan and step serve batches of changing size, as in an engine's loop; nothing of a former batch stays. */
+static void C37_one_step_after_another(void **state)
+{
+    (void)state;
+    static const int32_t q_lens[] = {1, 4, 2, 0, 3, 1};
+    static const int32_t requests[] = {6, 2, 1, 5, 3, 6};
+    struct scene scenes[ARRAY_LENGTH(requests)];
+    for (size_t i = 0; i < ARRAY_LENGTH(requests); i++) {
+        const struct scene_spec spec = {.name = "one step after another",
+                                        .requests = requests[i],
+                                        .q_lens = q_lens,
+                                        .width_spare = (int32_t)(i % 3),
+                                        .seed = i};
+        scene_build(&scenes[i], &spec);
+    }
+    FOR_EACH_ISA(isa)
+    {
+        struct setting setting = {.isa = isa};
+        smla_problem problem = scene_problem(&scenes[0], &setting);
+        smla_plan_options maxima;
+        smla_step *step;
+        smla_plan_options_init(&maxima);
+        maxima.max_rows = maxima.max_requests = 20;
+        maxima.max_blocks = 100;
+        struct bench bench = bench_open(&problem, &maxima, isa, 2);
+        void *workspace = must_malloc(bench.bytes);
+        assert_int_equal(smla_step_create(&step, bench.plan), SMLA_OK);
+        for (size_t i = 0; i < ARRAY_LENGTH(requests); i++)
+            run_with_step(&scenes[i], &setting, &bench, step, workspace);
+        free(workspace);
+        smla_step_destroy(step);
+        bench_close(&bench);
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(requests); i++)
+        scene_close(&scenes[i]);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(C32_workspace_of_a_large_prefill),
     cmocka_unit_test(C33_workspace_size),
@@ -256,6 +308,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(C35_rows_alone_and_together),
     cmocka_unit_test(C36_many_requests),
     cmocka_unit_test(C37_rows_per_request),
+    cmocka_unit_test(C37_one_step_after_another),
 };
 
 HARNESS_MAIN(tests)

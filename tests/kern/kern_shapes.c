@@ -8,9 +8,10 @@
 static void C38_heads_and_widths(void **state)
 {
     (void)state;
-    static const int32_t pairs[][2] = {{32, 256}, {16, 512}, {64, 192}, {64, 1152}, {16, 640}, {16, 2176},
-                                       {4, 1},    {4, 3},    {4, 63},   {4, 65},    {4, 100},  {1, 77},
-                                       {3, 40},   {12, 40},  {24, 40},  {96, 40},   {127, 40}, {128, 40}};
+    static const int32_t pairs[][2] = {{32, 256},  {16, 512},   {64, 192}, {64, 1152}, {16, 640},
+                                       {16, 2176}, {128, 1024}, {4, 1},    {4, 3},     {4, 63},
+                                       {4, 65},    {4, 100},    {1, 77},   {3, 40},    {12, 40},
+                                       {24, 40},   {96, 40},    {127, 40}, {128, 40}};
     FOR_EACH_ISA(isa)
     for (size_t i = 0; i < ARRAY_LENGTH(pairs); i++) {
         struct scene scene;
@@ -145,7 +146,12 @@ static void C41_best_set_is_chosen(void **state)
         assert_int_equal(status, SMLA_OK);
         assert_int_equal(smla_plan_create(&plan, context, &problem, &maxima), SMLA_OK);
         assert_int_equal(smla_plan_get_info(plan, &info), SMLA_OK);
-        assert_int_equal(info.isa, 31 - __builtin_clz(mask & machine_isas()));
+        int best = 31 - __builtin_clz(mask & machine_isas());
+        /* The bf16 dot product is passed over where fp32 products are faster (Intel). */
+        if (best == SMLA_ISA_AVX512_BF16 && mask & 1u << SMLA_ISA_AVX512)
+            assert_in_range(info.isa, SMLA_ISA_AVX512, SMLA_ISA_AVX512_BF16);
+        else
+            assert_int_equal(info.isa, best);
         smla_plan_destroy(plan);
         smla_context_destroy(context);
     }

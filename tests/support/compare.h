@@ -17,7 +17,7 @@ struct bound {
 /* Bounds of out and lse. `score_size` is the case's |scale| |q| |key|: scores are sums in fp32, so their
  * absolute error, which is the relative error of a weight, grows with it. */
 struct bound bound_out(smla_isa isa, smla_dtype out_dtype, double score_size);
-struct bound bound_lse(smla_isa isa, double score_size);
+struct bound bound_lse(double score_size);
 
 struct comparison {
     double worst;     /* largest element error over its allowance: right if <= 1 */

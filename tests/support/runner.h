@@ -32,7 +32,7 @@ struct setting {
     enum entry entry;
     int32_t slices;          /* entry other than ENTRY_RUN */
     int32_t padded_rows;     /* rows past those of the step */
-    int32_t spare_rows;      /* max_rows beyond need */
+    int32_t spare_rows;      /* max_rows beyond need; and some requests and blocks */
     int32_t workspace_shift; /* bytes between the workspace's end and the page's */
     int64_t q_row_gap, kv_row_gap, kv_block_gap, topk_row_gap; /* further bytes of stride */
     int64_t huge_row_stride; /* row stride of q, topk, out and lse, in memory of which only rows exist */
@@ -56,6 +56,7 @@ struct stage {
     struct guard q, q_rope, kv, topk, length, sinks, out, lse;
     smla_problem problem;
     smla_tensors tensors;
+    bool sparse; /* gaps were never filled */
 };
 
 void stage_open(struct stage *stage, const struct scene *scene, const struct setting *setting);
@@ -68,6 +69,8 @@ smla_status open_context(smla_context **context, const struct setting *setting);
 smla_plan_options scene_maxima(const struct scene *scene, const struct setting *setting);
 
 void scene_run(const struct scene *scene, const struct setting *setting, struct result *result);
+/* Takes out and lse from a stage after a run; rows, heads and status are the caller's. */
+void result_collect(struct result *result, const struct stage *stage);
 void result_close(struct result *result);
 
 /* Does it agree with the oracle? Says what does not. */

@@ -158,7 +158,8 @@ static void stage_outputs(struct stage *stage, const struct scene *scene, const 
 
 void stage_open(struct stage *stage, const struct scene *scene, const struct setting *setting)
 {
-    *stage = (struct stage){.problem = scene_problem(scene, setting)};
+    *stage =
+        (struct stage){.problem = scene_problem(scene, setting), .sparse = setting->huge_row_stride != 0};
     smla_tensors_init(&stage->tensors, &stage->problem);
     stage->tensors.rows = scene->rows + setting->padded_rows;
     stage_query(stage, scene, setting);

@@ -89,10 +89,11 @@ struct smla_step {
     void *state; /* the backend's own */
 };
 
-/* Query heads that a run sees: under DCP the heads of all ranks. */
+/* Query heads that a run sees: under DCP the heads of all ranks. Unsigned, since the init functions ask this of
+ * unchecked problems. */
 static inline int32_t smla__run_heads(const smla_problem *problem)
 {
-    return problem->heads * problem->dcp_world_size;
+    return (int32_t)((uint32_t)problem->heads * (uint32_t)problem->dcp_world_size);
 }
 
 /* CPU machine facts, for smla_machine_query: instruction sets of CPU and operating system, name. */

@@ -5,7 +5,9 @@
 
 void smla_partials_init(smla_partials *partials, int64_t parts, int64_t rows, int32_t heads)
 {
-    int64_t head = 2 * SMLA__LATENT, lse = sizeof(float);
+    const int64_t head = 2 * SMLA__LATENT, lse = sizeof(float);
+    /* Unsigned: absurd counts give absurd strides, which smla_merge refuses. */
+    const uint64_t items = (uint64_t)rows * (uint64_t)heads;
     *partials = (smla_partials){
         .struct_size = sizeof *partials,
         .parts = parts,
@@ -16,10 +18,10 @@ void smla_partials_init(smla_partials *partials, int64_t parts, int64_t rows, in
         .out_dtype = SMLA_BF16,
         .lse_base = SMLA_LSE_NATURAL,
         .empty_lse = SMLA_EMPTY_NEG_INF,
-        .part_out_part_stride = rows * heads * head,
+        .part_out_part_stride = (int64_t)(items * (uint64_t)head),
         .part_out_row_stride = heads * head,
         .part_out_head_stride = head,
-        .part_lse_part_stride = rows * heads * lse,
+        .part_lse_part_stride = (int64_t)(items * (uint64_t)lse),
         .part_lse_row_stride = heads * lse,
         .part_lse_head_stride = lse,
         .out_row_stride = heads * head,

@@ -117,8 +117,11 @@ size_t smla_plan_workspace_bytes(const smla_plan *plan)
 
 smla_status smla_plan_get_info(const smla_plan *plan, smla_plan_info *info)
 {
-    if (!plan || !info)
+    if (!plan)
         return SMLA_ERROR_NULL;
+    if (!info)
+        return smla__fail(&plan->context->detail, SMLA_ERROR_NULL,
+                          "info = NULL: a smla_plan_info is accepted");
     if (info->struct_size != sizeof *info)
         return smla__fail(&plan->context->detail, SMLA_ERROR_STRUCT_SIZE,
                           "info.struct_size = %zu: %zu is accepted", info->struct_size, sizeof *info);

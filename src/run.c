@@ -118,11 +118,9 @@ smla_status smla_slices_begin(const smla_plan *plan, const smla_step *step, cons
                           "slices = %" PRId32 ": 1 .. %" PRId32 " (the plan's threads) is accepted", slices,
                           plan->info.threads);
     smla_status status = check_run(plan, step, tensors, workspace, workspace_bytes);
-    if (status == SMLA_OK && tensors->rows == 0 && workspace)
+    if (status == SMLA_OK) /* of no rows too: the slices read the workspace */
         status = check_workspace(plan, workspace, workspace_bytes, detail);
-    if (status != SMLA_OK || (tensors->rows == 0 && !workspace))
-        return status;
-    return backend->slices_begin(plan, step, tensors, workspace, slices);
+    return status == SMLA_OK ? backend->slices_begin(plan, step, tensors, workspace, slices) : status;
 }
 
 smla_status smla_slice_run(const smla_plan *plan, void *workspace, int32_t slice)

@@ -110,8 +110,19 @@ static smla_status check_pointers(const smla_plan *plan, const smla_batch *batch
         return smla__fail(detail, SMLA_ERROR_NULL,
                           "%s = NULL: an array over %" PRId64 " requests is accepted", missing,
                           batch->requests);
-    if (!batch->block_table)
-        return SMLA_OK;
+    const struct smla__array starts = {.name = "query_start_loc",
+                                       .outer_name = "query_start_loc stride",
+                                       .inner_name = "query_start_loc stride",
+                                       .data = batch->query_start_loc,
+                                       .align = sizeof(int32_t)};
+    struct smla__array lens = starts;
+    lens.name = "seq_lens";
+    lens.data = batch->seq_lens;
+    smla_status status = smla__check_array(&starts, detail);
+    if (status == SMLA_OK)
+        status = smla__check_array(&lens, detail);
+    if (status != SMLA_OK || !batch->block_table)
+        return status;
     const struct smla__array array = {"block_table",
                                       "block_table_stride",
                                       "block_table element stride",
@@ -282,9 +293,11 @@ smla_status smla_step_update(smla_step *step, const smla_batch *batch, struct CU
 
 smla_status smla_step_get_info(const smla_step *step, smla_step_info *info)
 {
-    if (!step || !info)
+    if (!step)
         return SMLA_ERROR_NULL;
     struct smla__detail *detail = &step->plan->context->detail;
+    if (!info)
+        return smla__fail(detail, SMLA_ERROR_NULL, "info = NULL: a smla_step_info is accepted");
     if (info->struct_size != sizeof *info)
         return smla__fail(detail, SMLA_ERROR_STRUCT_SIZE, "info.struct_size = %zu: %zu is accepted",
                           info->struct_size, sizeof *info);

@@ -133,8 +133,9 @@ static smla_status check_sizes(const smla_problem *p, struct smla__detail *detai
     if (p->block_size < 1)
         return smla__fail(detail, SMLA_ERROR_ARGUMENT, "block_size = %" PRId32 ": 1 or more is accepted",
                           p->block_size);
-    if (!isfinite(p->scale))
-        return smla__fail(detail, SMLA_ERROR_ARGUMENT, "scale = %g: a finite number is accepted",
+    /* Times log2(e) it must still be a float. */
+    if (!(fabsf(p->scale) <= 1e38f))
+        return smla__fail(detail, SMLA_ERROR_ARGUMENT, "scale = %g: -1e38 .. 1e38 is accepted",
                           (double)p->scale);
     return SMLA_OK;
 }

@@ -42,8 +42,10 @@
  * Conventions. Strides are in BYTES, 64-bit, and arguments: nothing is assumed dense. Struct arguments
  * begin with struct_size and are filled by their init function, so later versions can add fields. A
  * call that fails returns a status, leaves a detail text in the context (naming the argument, its value
- * and what is accepted) and has written nothing else. destroy(NULL) does nothing. The library does not
- * print, exit, abort or read the environment. Every function exists since 0.1.0 unless it says otherwise.
+ * and what is accepted) and has written nothing else, but for create functions, which set *out to NULL.
+ * destroy(NULL) does nothing. The library does not print, exit, abort or read the environment (the OpenMP
+ * runtime under smla_run reads its own variables, and ends the process if the system refuses it a thread;
+ * slices do without it). Every function exists since 0.1.0 unless it says otherwise.
  *
  * Threads. A context, its plans and their steps belong to one thread at a time; different contexts are
  * independent. Functions that take none of the three may be called from any thread. Where a function
@@ -153,7 +155,7 @@ typedef struct smla_problem {
     int32_t topk_kind;        /* smla_topk_kind */
     int32_t lse_base;         /* smla_lse_base */
     int32_t empty_lse;        /* smla_empty_lse: lse of a row without valid entries */
-    float scale;              /* finite softmax scale */
+    float scale;              /* softmax scale, at most 1e38 in size; sizes below 2^-126 count as that */
     int32_t batch_invariant;  /* 1: a row's bits depend neither on its batch-mates nor on threads */
     int32_t dcp_world_size;   /* decode context parallel ranks; 1 = off */
     int32_t dcp_rank;         /* 0 .. dcp_world_size - 1 */
@@ -305,7 +307,8 @@ SMLA_API void smla_step_destroy(smla_step *step);
 /* Checks a batch and takes it into the step; nothing of the batch is kept by reference. On a GPU the
  * copy is asynchronous on `stream` (NULL: the default stream), and a captured graph that runs with this
  * step sees the new values at its next replay. On error the step keeps its former batch.
- * errors: NULL, STRUCT_SIZE, ARGUMENT, LIMIT, QUERY_START, SEQ_LEN, BLOCK_TABLE, BLOCK_ID, ROW_TOTAL. */
+ * errors: NULL, STRUCT_SIZE, ARGUMENT, LIMIT, STRIDE, ALIGNMENT, QUERY_START, SEQ_LEN, BLOCK_TABLE, BLOCK_ID,
+ * ROW_TOTAL. */
 SMLA_API smla_status smla_step_update(smla_step *step, const smla_batch *batch, struct CUstream_st *stream);
 
 /* Set info->struct_size = sizeof(smla_step_info) first. errors: NULL, STRUCT_SIZE, STEP. */
@@ -360,7 +363,9 @@ SMLA_API smla_status smla_run(const smla_plan *plan, const smla_step *step, cons
  * slices. Then call smla_slice_run once for each slice 0 .. slices - 1, from any threads, at once or in
  * turn; the result stands when all have returned. Slices share the work by taking pieces from a counter, so a
  * late thread costs nothing. Tensors, step and workspace must live until then.
- * errors: begin as smla_run, and UNSUPPORTED_BACKEND on a GPU; slice_run NULL, ARGUMENT.
+ * The workspace is needed for T = 0 too: slices read it.
+ * errors: begin as smla_run, and UNSUPPORTED_BACKEND on a GPU; slice_run NULL, and
+ * ARGUMENT for a slice that does not exist or was run before.
  * threads: slice_run from any threads; it leaves no detail text. */
 SMLA_API smla_status smla_slices_begin(const smla_plan *plan, const smla_step *step,
                                        const smla_tensors *tensors, void *workspace, size_t workspace_bytes,
@@ -386,8 +391,8 @@ typedef struct smla_cache_rows {
 /* Fills the dense strides of `problem`, NULL pointers and zero counts. */
 SMLA_API void smla_cache_rows_init(smla_cache_rows *rows, const smla_problem *problem);
 
-/* errors: NULL, STRUCT_SIZE, STRIDE, ALIGNMENT, UNSUPPORTED_CACHE_FORMAT, DEVICE; on a CPU, SLOT for a
- * slot beyond the cache, before anything is written (a GPU skips such slots). */
+/* errors: what smla_support_query refuses, NULL, STRUCT_SIZE, ARGUMENT, STRIDE, ALIGNMENT, DEVICE; on a CPU,
+ * SLOT for a slot beyond the cache, before anything is written (a GPU skips such slots). */
 SMLA_API smla_status smla_cache_write(smla_context *context, const smla_problem *problem,
                                       const smla_cache_rows *rows, struct CUstream_st *stream);
 

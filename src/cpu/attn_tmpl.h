@@ -143,11 +143,18 @@ static void attend_tile(const struct scratch *w, const void *query, int m, int n
     tile_values(o, w->s, w->p, w->tile, m, n);
 }
 
-/* Keys of the tile that begins at key `begin`. */
+/* Keys of a whole tile that begins at key `begin` of a range. Where tiles are large, the first ones are
+ * small: the next one can then soon be called for. */
+static int64_t tile_size(int64_t begin)
+{
+    enum { FIRST = 64 };
+    return begin < FIRST ? FIRST : begin < SMLA__TILE ? begin : SMLA__TILE;
+}
+
 static int tile_keys(const struct smla__keys *keys, int64_t begin)
 {
-    int64_t left = keys->count - begin;
-    return left <= 0 ? 0 : left < SMLA__TILE ? (int)left : SMLA__TILE;
+    int64_t left = keys->count - begin, size = tile_size(begin);
+    return left <= 0 ? 0 : (int)(left < size ? left : size);
 }
 
 static bool tile_equal(const struct smla__keys *a, const struct smla__keys *b, int64_t begin)
@@ -169,7 +176,8 @@ static void attend(void *base, int rows, int heads, struct smla__scale scale, co
     for (int r = 0; r < rows; r++)
         longest = keys[r].count > longest ? keys[r].count : longest;
 
-    for (int64_t begin = 0; begin < longest; begin += SMLA__TILE) {
+    for (int64_t begin = 0, next; begin < longest; begin = next) {
+        next = begin + tile_size(begin);
         bool same[SMLA__SHARED_ROWS] = {false}, all = true; /* as the row before */
         for (int r = 1; r < rows; r++) {
             same[r] = tile_equal(&keys[r], &keys[r - 1], begin);
@@ -179,7 +187,11 @@ static void attend(void *base, int rows, int heads, struct smla__scale scale, co
             int n = tile_keys(&keys[r], begin);
             if (n && !same[r])
                 tile_pack(w.tile, keys[r].rows + begin, n);
-            tile_ahead(w.tile, keys[r].rows + begin + n, tile_keys(&keys[r], begin + n));
+            /* Next comes the same tile of the next row, or the next tile. */
+            const struct smla__keys *coming = &keys[all || r + 1 == rows ? 0 : r + 1];
+            int64_t at = all || r + 1 == rows ? next : begin;
+            int ahead = tile_keys(coming, at);
+            tile_ahead(w.tile, coming->rows + (ahead ? at : 0), ahead);
             if (n && all)
                 attend_tile(&w, w.together, rows * heads, n, scale, to, 0);
             else if (n)

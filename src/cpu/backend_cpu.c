@@ -99,10 +99,8 @@ static smla_status slices_begin(const smla_plan *plan, const smla_step *step, co
 static smla_status slice_run(const smla_plan *plan, void *workspace, int32_t slice)
 {
     (void)plan;
-    if (slice < 0 || slice >= smla__cpu_workers(workspace))
-        return SMLA_ERROR_ARGUMENT;
-    smla__cpu_work(workspace);
-    return SMLA_OK;
+    bool known = slice >= 0 && slice < smla__cpu_workers(workspace);
+    return known && smla__cpu_work(workspace) ? SMLA_OK : SMLA_ERROR_ARGUMENT;
 }
 
 const struct smla__backend smla__backend_cpu = {

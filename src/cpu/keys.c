@@ -1,5 +1,7 @@
 #include "keys.h"
 
+#include <string.h>
+
 static struct smla__divisor divisor(int64_t value)
 {
     bool power = (value & (value - 1)) == 0;
@@ -81,16 +83,52 @@ static int64_t convert_positions(const struct smla__lists *lists, int32_t reques
     return count;
 }
 
-int64_t smla__lists_row(const struct smla__lists *lists, int64_t row, const uint16_t **keys)
+static const int32_t *list_of(const struct smla__lists *lists, int64_t row)
 {
-    const smla_tensors *t = lists->tensors;
-    int64_t length = lists->problem->topk;
+    return (const int32_t *)((const char *)lists->tensors->topk + row * lists->tensors->topk_row_stride);
+}
+
+/* Active length; 0 for rows that the step does not have. */
+static int64_t length_of(const struct smla__lists *lists, int64_t row)
+{
+    const int32_t *lengths = lists->tensors->topk_length;
+    int64_t topk = lists->problem->topk;
     if (lists->lanes && row >= lists->lanes->info.rows)
         return 0;
-    if (t->topk_length && t->topk_length[row] < length)
-        length = t->topk_length[row];
-    const int32_t *list = (const int32_t *)((const char *)t->topk + row * t->topk_row_stride);
+    return !lengths || lengths[row] > topk ? topk : lengths[row] < 0 ? 0 : lengths[row];
+}
+
+/* Converts `length` entries of a list from entry `begin` on. */
+static int64_t convert(const struct smla__lists *lists, int64_t row, int64_t begin, int64_t length,
+                       const uint16_t **keys)
+{
+    const int32_t *list = list_of(lists, row) + begin;
     if (lists->problem->topk_kind == SMLA_TOPK_SLOTS)
         return convert_slots(lists, list, length, keys);
     return convert_positions(lists, lists->lanes->row_request[row], list, length, keys);
+}
+
+int64_t smla__lists_row(const struct smla__lists *lists, int64_t row, const uint16_t **keys)
+{
+    int64_t length = length_of(lists, row);
+    return length ? convert(lists, row, 0, length, keys) : 0;
+}
+
+enum { GLANCE = 8 };
+
+/* The first valid keys of a row, at most GLANCE; `keys` has room for twice as many. */
+static int64_t first_keys(const struct smla__lists *lists, int64_t row, const uint16_t **keys)
+{
+    int64_t length = length_of(lists, row), count = 0;
+    for (int64_t i = 0; i < length && count < GLANCE; i += GLANCE)
+        count += convert(lists, row, i, length - i < GLANCE ? length - i : GLANCE, keys + count);
+    return count < GLANCE ? count : GLANCE;
+}
+
+bool smla__lists_begin_alike(const struct smla__lists *lists, int64_t a, int64_t b)
+{
+    const uint16_t *keys[2 * GLANCE], *others[2 * GLANCE];
+    int64_t count = first_keys(lists, a, keys), other = first_keys(lists, b, others);
+    count = count < other ? count : other;
+    return count > 0 && memcmp(keys, others, (size_t)count * sizeof *keys) == 0;
 }

@@ -2,6 +2,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -23,7 +24,8 @@ struct run {
     struct smla__partial partial; /* [groups, ranges, shared rows * heads] in the order of partial_at() */
     atomic_uint *arrived;         /* [units] ranges done */
     _Alignas(SMLA__LINE) atomic_int_fast64_t next; /* piece */
-    atomic_int claimed;                            /* worker spaces */
+    atomic_int entered;                            /* workers so far, */
+    atomic_int claimed;                            /* and spaces that they took */
 };
 
 /* A thread at work. */
@@ -34,7 +36,7 @@ struct worker {
     int64_t group;             /* -1: none yet */
     struct smla__partial here; /* [shared rows * heads] of the range at work, */
     struct smla__partial sum;  /* of the ranges before it */
-    void *scratch;
+    void *scratch;             /* NULL: no space claimed yet */
 };
 
 /* Some rows of a group, times the heads of a part. */
@@ -118,6 +120,16 @@ static struct smla__scale scale_of(float scale)
     return (struct smla__scale){scale < 0.0f ? -1.0f : 1.0f, fmaxf(log2, FLT_MIN)};
 }
 
+/* Does a good part of the rows begin its list as the row before does? Where rows are few, only then is it
+ * worth while to keep them together. */
+static bool lists_alike(const struct smla__lists *lists)
+{
+    int64_t rows = lists->tensors->rows, alike = 0;
+    for (int64_t row = 1; row < rows; row++)
+        alike += smla__lists_begin_alike(lists, row - 1, row);
+    return alike * 4 >= rows - 1;
+}
+
 void smla__cpu_begin(const smla_plan *plan, const struct smla__attn *attn, const smla_step *step,
                      const smla_tensors *tensors, void *workspace, int32_t workers)
 {
@@ -134,12 +146,14 @@ void smla__cpu_begin(const smla_plan *plan, const struct smla__attn *attn, const
     take_run(run, &space);
     run->worker_bytes = worker_bytes(attn, plan->problem.topk, &run->bounds);
     run->worker_space = (char *)run + space.used;
-    smla__schedule_make(&run->schedule, plan, tensors->rows, workers);
     smla__lists_init(&run->lists, plan, step ? &step->lanes : NULL, &run->tensors);
+    bool shared = !smla__schedule_few(plan, tensors->rows, workers) || lists_alike(&run->lists);
+    smla__schedule_make(&run->schedule, plan, tensors->rows, workers, shared);
     int64_t units = run->schedule.apart ? run->schedule.groups * run->schedule.parts : 0;
     for (int64_t i = 0; i < units; i++)
         atomic_init(&run->arrived[i], 0);
     atomic_init(&run->next, 0);
+    atomic_init(&run->entered, 0);
     atomic_init(&run->claimed, 0);
 }
 
@@ -193,15 +207,34 @@ static void load_queries(struct worker *w, const struct block *b)
     w->run->attn->load(w->scratch, b->rows, b->heads, latent, rope);
 }
 
+static struct smla__keys range_keys(const struct worker *w, int row, int32_t range)
+{
+    int64_t begin, end;
+    smla__schedule_range(&w->run->schedule, w->counts[row], range, &begin, &end);
+    return (struct smla__keys){w->keys[row] + begin, end - begin};
+}
+
+/* Calls for the first tile of a range: later ones are called for while the one before is at work. First the
+ * pages, so that they are found side by side. */
+static void call_range(const struct worker *w, const struct block *b, int32_t range)
+{
+    struct smla__keys keys = range_keys(w, b->first, range);
+    int64_t count = keys.count < SMLA__TILE ? keys.count : SMLA__TILE;
+    for (int64_t i = 0; i < count; i++) {
+        __builtin_prefetch(keys.rows[i], 0, 2);
+        __builtin_prefetch(keys.rows[i] + SMLA__ROW - 1, 0, 2);
+    }
+    for (int64_t i = 0; i < count; i++)
+        for (int c = SMLA__LINE / 2; c < SMLA__ROW - 1; c += SMLA__LINE / 2)
+            __builtin_prefetch(keys.rows[i] + c, 0, 2);
+}
+
 static void attend_range(struct worker *w, const struct block *b, int32_t range,
                          const struct smla__partial *to)
 {
     struct smla__keys keys[SMLA__SHARED_ROWS];
-    for (int r = 0; r < b->rows; r++) {
-        int64_t begin, end;
-        smla__schedule_range(&w->run->schedule, w->counts[b->first + r], range, &begin, &end);
-        keys[r] = (struct smla__keys){w->keys[b->first + r] + begin, end - begin};
-    }
+    for (int r = 0; r < b->rows; r++)
+        keys[r] = range_keys(w, b->first + r, range);
     w->run->attn->attend(w->scratch, b->rows, b->heads, w->run->scale, keys, to);
 }
 
@@ -233,32 +266,29 @@ static void finish_row(const struct run *run, int64_t row, int32_t head, int32_t
     run->attn->store(p.out, heads, factor, out, t->out_head_stride, run->problem.out_dtype);
 }
 
-static void finish_block(const struct run *run, const struct block *b, struct smla__partial p)
-{
-    for (int r = 0; r < b->rows; r++)
-        finish_row(run, b->row + r, b->head, b->heads, partial_from(p, (int64_t)r * b->heads));
-}
-
 /* All ranges one after another. */
 static void attend_whole(struct worker *w, const struct block *b)
 {
+    const struct run *run = w->run;
     attend_range(w, b, 0, &w->sum);
-    for (int32_t range = 1; range < w->run->schedule.ranges; range++) {
+    for (int32_t range = 1; range < run->schedule.ranges; range++) {
+        call_range(w, b, range);
         attend_range(w, b, range, &w->here);
-        w->run->attn->fold(&w->sum, &w->here, b->rows * b->heads, w->run->scale);
+        run->attn->fold(&w->sum, &w->here, b->rows * b->heads, run->scale);
     }
-    finish_block(w->run, b, w->sum);
+    for (int r = 0; r < b->rows; r++)
+        finish_row(run, b->row + r, b->head, b->heads, partial_from(w->sum, (int64_t)r * b->heads));
 }
 
-/* The ranges that several workers attended, in the same order. */
-static void merge_ranges(const struct run *run, const struct block *b)
+/* Some heads of the ranges of one row that several workers attended, folded in the same order. */
+static void merge_row(const struct run *run, const struct block *b, int32_t first, int32_t heads)
 {
-    struct smla__partial sum = partial_at(run, b, 0);
+    struct smla__partial sum = partial_from(partial_at(run, b, 0), first);
     for (int32_t range = 1; range < run->schedule.ranges; range++) {
-        struct smla__partial next = partial_at(run, b, range);
-        run->attn->fold(&sum, &next, b->rows * b->heads, run->scale);
+        struct smla__partial next = partial_from(partial_at(run, b, range), first);
+        run->attn->fold(&sum, &next, heads, run->scale);
     }
-    finish_block(run, b, sum);
+    finish_row(run, b->row, b->head + first, heads, sum);
 }
 
 /* ---- Pieces ---- */
@@ -284,21 +314,31 @@ static int rows_alike(const struct worker *w, int first, int rows)
     return end - first;
 }
 
-static void do_piece(struct worker *w, int64_t piece)
+/* All rows of a unit. */
+static struct block unit_block(const struct smla__schedule *s, int64_t unit)
+{
+    int64_t row = unit / s->parts * s->shared_rows, left = s->rows - row;
+    int32_t part = (int32_t)(unit % s->parts), head = smla__schedule_head(s, part);
+    return (struct block){
+        .row = row,
+        .rows = left < s->shared_rows ? (int)left : s->shared_rows,
+        .head = head,
+        .heads = smla__schedule_head(s, part + 1) - head,
+    };
+}
+
+static void attend_piece(struct worker *w, int64_t piece)
 {
     const struct smla__schedule *s = &w->run->schedule;
     int32_t ranges = s->apart ? s->ranges : 1, range = (int32_t)(piece % ranges);
-    int64_t unit = piece / ranges, group = unit / s->parts;
-    int32_t part = (int32_t)(unit % s->parts), head = smla__schedule_head(s, part);
-    int64_t row = group * s->shared_rows;
-    int rows = s->rows - row < s->shared_rows ? (int)(s->rows - row) : s->shared_rows;
-    struct block b = {row, 0, rows, head, smla__schedule_head(s, part + 1) - head};
+    int64_t unit = piece / ranges;
+    struct block all = unit_block(s, unit), b = all;
 
-    list_group(w, group, row, rows);
-    for (int first = 0; first < rows; first += b.rows) {
-        b.row = row + first;
-        b.first = first;
-        b.rows = rows_alike(w, first, rows);
+    list_group(w, unit / s->parts, all.row, all.rows);
+    for (; b.first < all.rows; b.first += b.rows) {
+        b.row = all.row + b.first;
+        b.rows = rows_alike(w, b.first, all.rows);
+        call_range(w, &b, range);
         load_queries(w, &b);
         if (s->apart) {
             struct smla__partial to = partial_at(w->run, &b, range);
@@ -307,29 +347,52 @@ static void do_piece(struct worker *w, int64_t piece)
             attend_whole(w, &b);
         }
     }
-    /* The last worker to arrive sees what all others wrote. */
-    if (s->apart &&
-        atomic_fetch_add_explicit(&w->run->arrived[unit], 1, memory_order_acq_rel) + 1 == (unsigned)ranges) {
-        b = (struct block){row, 0, rows, b.head, b.heads};
-        merge_ranges(w->run, &b);
-    }
+    if (s->apart)
+        atomic_fetch_add_explicit(&w->run->arrived[unit], 1, memory_order_release);
 }
 
-/* Whoever gets a piece claims a space, so there need be no more spaces than pieces. */
-void smla__cpu_work(void *workspace)
+/* Some heads of a unit. By now all ranges have been taken, but some may still be at work elsewhere. */
+static void merge_piece(struct run *run, int64_t piece)
 {
-    struct run *run = run_of(workspace);
-    int64_t piece = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
-    if (piece >= run->schedule.pieces)
-        return;
+    const struct smla__schedule *s = &run->schedule;
+    int64_t unit = piece / s->merges, part = piece % s->merges;
+    struct block b = unit_block(s, unit);
+    int32_t first = (int32_t)(b.heads * part / s->merges), end = (int32_t)(b.heads * (part + 1) / s->merges);
+
+    while (atomic_load_explicit(&run->arrived[unit], memory_order_acquire) < (unsigned)s->ranges)
+        sched_yield();
+    for (int left = b.rows; left > 0; left--, b.row++, b.first++)
+        merge_row(run, &b, first, end - first);
+}
+
+/* Spaces are claimed with the first piece, so there need be no more of them than pieces. */
+static void claim_space(struct worker *w)
+{
+    struct run *run = w->run;
     size_t index = (size_t)atomic_fetch_add_explicit(&run->claimed, 1, memory_order_relaxed);
     struct space space = {run->worker_space + index * run->worker_bytes, 0};
-    struct worker w = {.run = run, .group = -1};
-    take_worker(&w, &space, run->attn, run->problem.topk, &run->bounds);
+    take_worker(w, &space, run->attn, run->problem.topk, &run->bounds);
     run->attn->enter();
-    while (piece < run->schedule.pieces) {
-        do_piece(&w, piece);
-        piece = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed);
+}
+
+bool smla__cpu_work(void *workspace)
+{
+    struct run *run = run_of(workspace);
+    if (atomic_fetch_add_explicit(&run->entered, 1, memory_order_relaxed) >= run->workers)
+        return false;
+    struct worker w = {.run = run, .group = -1};
+    int64_t attended = run->schedule.pieces;
+    int64_t end = attended + run->schedule.groups * run->schedule.parts * run->schedule.merges;
+    int64_t piece;
+    while ((piece = atomic_fetch_add_explicit(&run->next, 1, memory_order_relaxed)) < end) {
+        if (piece < attended && !w.scratch)
+            claim_space(&w);
+        if (piece < attended)
+            attend_piece(&w, piece);
+        else
+            merge_piece(run, piece - attended);
     }
-    run->attn->leave();
+    if (w.scratch)
+        run->attn->leave();
+    return true;
 }

@@ -15,7 +15,7 @@ void smla__cpu_begin(const smla_plan *plan, const struct smla__attn *attn, const
 int32_t smla__cpu_workers(void *workspace);
 int32_t smla__cpu_useful_workers(void *workspace);
 
-/* One worker: takes and does pieces until none is left. */
-void smla__cpu_work(void *workspace);
+/* One worker: takes and does pieces until none is left. False, and nothing done, past the number of workers. */
+bool smla__cpu_work(void *workspace);
 
 #endif

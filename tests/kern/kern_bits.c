@@ -156,19 +156,50 @@ static void slices_of_one_row(void **state)
 }
 
 /* Rows that list the same keys may be computed together: each must still be what it is alone. */
-static void shared_lists(int32_t kind, int64_t rows)
+enum likeness {
+    EQUAL,
+    PREFIXES,
+    PAIRS,
+    EQUAL_AT_THE_END,
+    PARTING_WITHIN_A_TILE,
+    ONE_ENTRY_APART,
+    LIKENESSES
+};
+
+/* Entry i of row t's list. */
+static int32_t like_entry(enum likeness kind, int64_t t, int32_t i)
 {
-    static const char *const names[] = {"equal lists", "prefix lists", "pairs of lists",
-                                        "lists equal at the end"};
+    int64_t variant = 0;
+    switch (kind) {
+    case PAIRS:
+        variant = t / 2;
+        break;
+    case EQUAL_AT_THE_END:
+        variant = i < 70 ? t : 0;
+        break;
+    case PARTING_WITHIN_A_TILE:
+        variant = i >= 66 + t ? t : 0;
+        break;
+    case ONE_ENTRY_APART:
+        variant = i == 100 ? t : 0;
+        break;
+    default:
+        break;
+    }
+    return (int32_t)((i * 7 + variant * 13) % 400);
+}
+
+static void shared_lists(enum likeness kind, int64_t rows)
+{
+    static const char *const names[LIKENESSES] = {
+        "equal lists", "prefixes", "pairs", "equal at the end", "parting within a tile", "one entry apart"};
     struct scene scene;
     const struct scene_spec spec = {.name = names[kind], .topk = 150, .heads = 3, .lengths = LENGTHS_EXACT};
     scene_open_shared(&scene, &spec, rows, 400);
     for (int64_t t = 0; t < rows; t++) {
-        scene.length[t] = kind == 1 ? (int32_t)(150 - 7 * t) : 150;
-        for (int32_t i = 0; i < 150; i++) {
-            int64_t variant = kind == 2 ? t / 2 : kind == 3 && i < 70 ? t : 0;
-            scene_list(&scene, t)[i] = (int32_t)((i * 7 + variant * 13) % 400);
-        }
+        scene.length[t] = kind == PREFIXES ? (int32_t)(150 - 7 * t) : 150;
+        for (int32_t i = 0; i < 150; i++)
+            scene_list(&scene, t)[i] = like_entry(kind, t, i);
     }
     scene_fill(&scene);
     scene_expect(&scene);
@@ -193,9 +224,9 @@ static void shared_lists(int32_t kind, int64_t rows)
 static void rows_that_share_keys(void **state)
 {
     (void)state;
-    for (int32_t kind = 0; kind < 4; kind++)
+    for (int kind = EQUAL; kind < LIKENESSES; kind++)
         for (int64_t rows = 2; rows <= 9; rows += rows == 2 ? 2 : 5)
-            shared_lists(kind, rows);
+            shared_lists((enum likeness)kind, rows);
 }
 
 /* Inputs are only read: their pages forbid writing. */

@@ -57,6 +57,68 @@ static void C32_workspace_of_a_large_prefill(void **state)
     }
 }
 
+static int64_t line(int64_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The formula of docs/numerics.md, letter by letter. */
+static int64_t documented_bytes(smla_isa isa, int64_t heads, int64_t topk, int64_t rows, int64_t threads,
+                                int64_t splits, bool invariant)
+{
+    const int64_t step = isa == SMLA_ISA_AVX512 ? 8 : 4;
+    const int64_t tile = isa == SMLA_ISA_SCALAR ? 2624 : isa == SMLA_ISA_AVX2 ? 25152 : 16960;
+    if (rows == 0)
+        return 63 + 640;
+    int64_t g = least(least(4, 128 / heads), rows), groups = (rows + g - 1) / g, m = g * heads;
+    int64_t parts = most(1, heads / 32), range_keys = most(256, ((topk + 63) / 64 + 31) / 32 * 32);
+    int64_t fixed = splits ? splits : invariant ? (topk + range_keys - 1) / range_keys : 0;
+    int64_t ranges = fixed ? fixed : least(64, (topk + 63) / 64);
+    int64_t workers = least(threads, rows * parts * ranges);
+    bool alone = threads == 1 || ranges == 1;
+    int64_t waiting = alone ? 0 : m * least(groups * ranges, most(fixed, (fixed ? 16 : 8) * threads));
+    int64_t units = alone ? 0 : least(8 * threads, rows * parts), c = fixed > 1 ? 2 : 1;
+    int64_t scratch =
+        line(tile) + line(4 * m * 64) + line(2304 * m) + (g > 1 && heads % step ? g * line(2304 * heads) : 0);
+    int64_t worker = g * line(8 * topk) + c * (2 * line(4 * m) + 2048 * m) + scratch;
+    return 63 + 640 + line(4 * units) + 2 * line(4 * waiting) + 2048 * waiting + workers * worker;
+}
+
+static void C32_workspace_formula(void **state)
+{
+    (void)state;
+    struct rng rng = {32};
+    for (int i = 0; i < 3000; i++) {
+        smla_isa isa = (smla_isa)(i % 3);
+        smla_problem problem;
+        smla_plan_options maxima;
+        if (!(machine_isas() & 1u << isa))
+            continue;
+        smla_problem_init(&problem);
+        smla_plan_options_init(&maxima);
+        problem.heads = (int32_t)(1 + rng_below(&rng, 128));
+        problem.topk = (int32_t)(1 + rng_below(&rng, i % 2 ? 100 : 5000));
+        problem.batch_invariant = (int32_t)rng_below(&rng, 2);
+        maxima.max_rows = rng_below(&rng, i % 5 ? 40 : 40000);
+        maxima.splits = (int32_t)(i % 4 ? 0 : rng_below(&rng, 65));
+        int32_t threads = (int32_t)(1 + rng_below(&rng, 9));
+        struct bench bench = bench_open(&problem, &maxima, isa, threads);
+        assert_int_equal(bench.bytes, documented_bytes(isa, problem.heads, problem.topk, maxima.max_rows,
+                                                       threads, maxima.splits, problem.batch_invariant));
+        bench_close(&bench);
+    }
+}
+
 /* C33: a byte too few was found out by writing past the end. */
 static void C33_workspace_size(void **state)
 {
@@ -303,6 +365,7 @@ static void C37_one_step_after_another(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(C32_workspace_of_a_large_prefill),
+    cmocka_unit_test(C32_workspace_formula),
     cmocka_unit_test(C33_workspace_size),
     cmocka_unit_test(C34_stale_padded_rows),
     cmocka_unit_test(C35_rows_alone_and_together),

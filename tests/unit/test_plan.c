@@ -121,6 +121,7 @@ static void plan_info_of_its_maxima(void **state)
     info.struct_size = 8;
     assert_int_equal(smla_plan_get_info(plan, &info), SMLA_ERROR_STRUCT_SIZE);
     assert_int_equal(smla_plan_get_info(plan, NULL), SMLA_ERROR_NULL);
+    assert_non_null(strstr(smla_context_error(context), "info = NULL"));
     smla_plan_destroy(plan);
     smla_context_destroy(context);
 }

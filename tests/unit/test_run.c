@@ -314,6 +314,11 @@ static void run_slices_of_no_rows(void **state)
     for (int32_t slice = 0; slice < 2; slice++)
         assert_int_equal(smla_slice_run(c.plan, c.run_workspace, slice), SMLA_OK);
     assert_true(untouched(&c));
+    c.run_bytes--; /* slices read the workspace, if there are rows or not */
+    assert_int_equal(call_slices(&c), SMLA_ERROR_WORKSPACE);
+    c.run_workspace = NULL;
+    c.run_bytes++;
+    assert_int_equal(call_slices(&c), SMLA_ERROR_NULL);
     call_close(&c);
 }
 

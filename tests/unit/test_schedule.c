@@ -41,11 +41,14 @@ static void expect_within(const struct smla__schedule *s, const struct smla__bou
     assert_true(s->shared_rows * s->heads <= b->heads);
     assert_true(b->workers >= (s->pieces < workers ? s->pieces : workers));
     if (!s->apart) {
+        assert_int_equal(s->merges, 0);
         assert_true(s->ranges == 1 || b->ranges);
         return;
     }
     assert_true(s->groups * s->ranges * s->shared_rows * s->heads <= b->partial_heads);
     assert_true(s->groups * s->parts <= b->units);
+    for (int32_t part = 0; part < s->parts; part++)
+        assert_in_range(s->merges, 1, smla__schedule_head(s, part + 1) - smla__schedule_head(s, part));
 }
 
 static void check_plan(int32_t heads, int32_t topk, int32_t splits, int32_t invariant)
@@ -57,13 +60,14 @@ static void check_plan(int32_t heads, int32_t topk, int32_t splits, int32_t inva
             smla_plan plan = plan_of(heads, topk, splits, invariant, rows[most]);
             struct smla__bounds b = smla__schedule_bounds(&plan, threads[i]);
             for (int32_t workers = 1; workers <= threads[i]; workers += 1 + workers / 4)
-                for (size_t r = 0; r <= most; r++) {
-                    struct smla__schedule s;
-                    smla__schedule_make(&s, &plan, rows[r], workers);
-                    expect_within(&s, &b, workers);
-                    if (r == most)
-                        expect_cover(&s, topk);
-                }
+                for (size_t r = 0; r <= most; r++)
+                    for (int shared = 0; shared < 2; shared++) {
+                        struct smla__schedule s;
+                        smla__schedule_make(&s, &plan, rows[r], workers, shared);
+                        expect_within(&s, &b, workers);
+                        if (r == most)
+                            expect_cover(&s, topk);
+                    }
         }
 }
 
@@ -87,10 +91,10 @@ static void schedule_of_invariant_rows(void **state)
     for (int32_t topk = 1; topk < 5000; topk += 37) {
         smla_plan plan = plan_of(8, topk, 0, 1, 500);
         struct smla__schedule one, other;
-        smla__schedule_make(&one, &plan, 1, 1);
+        smla__schedule_make(&one, &plan, 1, 1, true);
         for (int64_t rows = 1; rows <= 500; rows = rows * 2 + 1)
             for (int32_t workers = 1; workers <= 64; workers *= 2) {
-                smla__schedule_make(&other, &plan, rows, workers);
+                smla__schedule_make(&other, &plan, rows, workers, rows & 2);
                 for (int32_t range = 0; range < one.ranges; range++) {
                     int64_t begin[2], end[2];
                     smla__schedule_range(&one, topk, range, &begin[0], &end[0]);
@@ -108,7 +112,7 @@ static void schedule_of_one_row(void **state)
     for (int32_t workers = 1; workers <= 16; workers++) {
         smla_plan plan = plan_of(16, 2048, 0, 0, 1);
         struct smla__schedule s;
-        smla__schedule_make(&s, &plan, 1, workers);
+        smla__schedule_make(&s, &plan, 1, workers, true);
         assert_true(s.pieces >= workers);
     }
 }

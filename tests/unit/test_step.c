@@ -76,6 +76,7 @@ static void step_null_arguments(void **state)
     assert_int_equal(smla_step_update(b.step, NULL, NULL), SMLA_ERROR_NULL);
     assert_int_equal(smla_step_get_info(NULL, &info), SMLA_ERROR_NULL);
     assert_int_equal(smla_step_get_info(b.step, NULL), SMLA_ERROR_NULL);
+    assert_non_null(strstr(smla_context_error(b.context), "info = NULL"));
     assert_int_equal(smla_step_get_info(b.step, &info), SMLA_ERROR_STEP);
     assert_int_equal(smla_step_update(b.step, &b.batch, NULL), SMLA_OK);
     info.struct_size = 1;
@@ -341,6 +342,14 @@ static void no_cache(struct bench *b)
 {
     b->batch.cache_blocks = 0;
 }
+static void starts_misaligned(struct bench *b)
+{
+    b->batch.query_start_loc = (const int32_t *)(const void *)((const char *)b->start + 1);
+}
+static void seq_lens_misaligned(struct bench *b)
+{
+    b->batch.seq_lens = (const int32_t *)(const void *)((const char *)b->seq_lens + 2);
+}
 static void table_stride_negative(struct bench *b)
 {
     b->batch.block_table_stride = -20;
@@ -355,6 +364,8 @@ static const struct {
     {"null_starts", null_starts, SMLA_ERROR_NULL, "query_start_loc"},
     {"null_seq_lens", null_seq_lens, SMLA_ERROR_NULL, "seq_lens"},
     {"null_table", null_table, SMLA_ERROR_NULL, "block_table"},
+    {"starts_misaligned", starts_misaligned, SMLA_ERROR_ALIGNMENT, "query_start_loc = 0x"},
+    {"seq_lens_misaligned", seq_lens_misaligned, SMLA_ERROR_ALIGNMENT, "seq_lens = 0x"},
     {"no_struct_size", no_struct_size, SMLA_ERROR_STRUCT_SIZE, "struct_size"},
     {"negative_requests", negative_requests, SMLA_ERROR_ARGUMENT, "requests = -1"},
     {"negative_rows", negative_rows, SMLA_ERROR_ARGUMENT, "rows = -9"},

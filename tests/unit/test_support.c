@@ -93,10 +93,27 @@ static void support_refusals(void **state)
     }
 }
 
+/* The init functions ask nothing of a problem; a sanitizer would see an overflow. */
+static void support_init_of_absurd(void **state)
+{
+    (void)state;
+    smla_problem problem;
+    smla_tensors tensors;
+    smla_cache_rows rows;
+    smla_partials partials;
+    smla_problem_init(&problem);
+    problem.heads = problem.dcp_world_size = 65537;
+    problem.topk = problem.block_size = INT32_MAX;
+    smla_tensors_init(&tensors, &problem);
+    smla_cache_rows_init(&rows, &problem);
+    smla_partials_init(&partials, 2, INT64_MAX / 4, INT32_MAX);
+    expect_answer(&problem, SMLA_UNSUPPORTED_HEADS, "heads = 65537");
+}
+
 static void support_scale(void **state)
 {
     (void)state;
-    static const float bad[] = {NAN, INFINITY, -INFINITY}, good[] = {0, -1, 1e-38f, 3e38f};
+    static const float bad[] = {NAN, INFINITY, -INFINITY, 1.1e38f, -3e38f}, good[] = {0, -1, 1e-38f, -1e38f};
     smla_problem problem;
     smla_problem_init(&problem);
     for (size_t i = 0; i < ARRAY_LENGTH(bad); i++) {
@@ -297,10 +314,11 @@ static void support_cuda(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(support_refusals),      cmocka_unit_test(support_scale),
-    cmocka_unit_test(support_wide_range),    cmocka_unit_test(support_struct_sizes),
-    cmocka_unit_test(support_reason_is_cut), cmocka_unit_test(support_backends),
-    cmocka_unit_test(support_tensors),       cmocka_unit_test(support_cuda),
+    cmocka_unit_test(support_refusals),       cmocka_unit_test(support_scale),
+    cmocka_unit_test(support_init_of_absurd), cmocka_unit_test(support_wide_range),
+    cmocka_unit_test(support_struct_sizes),   cmocka_unit_test(support_reason_is_cut),
+    cmocka_unit_test(support_backends),       cmocka_unit_test(support_tensors),
+    cmocka_unit_test(support_cuda),
 };
 
 HARNESS_MAIN(tests)

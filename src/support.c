@@ -59,6 +59,12 @@ static smla_status check_head_dims(const smla_problem *p, struct smla__detail *d
     return SMLA_OK;
 }
 
+static const char *cache_name(int32_t format)
+{
+    static const char *const names[] = {"none", "bf16", "fp16", "fp8_e4m3", "fp8_ds_mla"};
+    return format >= SMLA_CACHE_BF16 && format <= SMLA_CACHE_FP8_DS_MLA ? names[format] : "unknown";
+}
+
 static smla_status check_types(const smla_problem *p, struct smla__detail *detail)
 {
     if (p->query_dtype != SMLA_BF16)
@@ -70,7 +76,8 @@ static smla_status check_types(const smla_problem *p, struct smla__detail *detai
                           p->out_dtype);
     if (p->cache_format != SMLA_CACHE_BF16)
         return smla__fail(detail, SMLA_UNSUPPORTED_CACHE_FORMAT,
-                          "cache_format = %" PRId32 ": SMLA_CACHE_BF16 (1) is accepted", p->cache_format);
+                          "cache_format = %" PRId32 " (%s): 1 (bf16) is accepted", p->cache_format,
+                          cache_name(p->cache_format));
     return SMLA_OK;
 }
 

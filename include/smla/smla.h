@@ -21,26 +21,31 @@
  *
  * A complete use, for one step whose lists name cache slots directly:
  *
+ *     // uint16_t q[64][16][576], kv[512][64][576], out[64][16][512] hold bf16; int32_t lists[64][2048];
+ *     // float lse[64][16]
  *     smla_context *ctx;  smla_plan *plan;  smla_problem p;  smla_plan_options po;  smla_tensors t;
- *     smla_context_create(&ctx, NULL);                        // best backend of this machine
+ *     if (smla_context_create(&ctx, NULL) != SMLA_OK)         // best backend of this machine
+ *         return 1;
  *     smla_problem_init(&p);                                  // 128 heads, K 2048, bf16, block 64
  *     p.heads = 16;  p.scale = 0.0417f;  p.topk_kind = SMLA_TOPK_SLOTS;
  *     smla_plan_options_init(&po);
  *     po.max_rows = 64;
  *     if (smla_plan_create(&plan, ctx, &p, &po) != SMLA_OK)
- *         fprintf(stderr, "%s\n", smla_context_error(ctx));
+ *         return fprintf(stderr, "%s\n", smla_context_error(ctx)), 1;
  *     void *work = malloc(smla_plan_workspace_bytes(plan));
  *     smla_tensors_init(&t, &p);                              // fills dense strides
  *     t.rows = 64;  t.q = q;  t.kv_cache = kv;  t.cache_blocks = 512;
  *     t.topk = lists;  t.out = out;  t.lse = lse;
- *     smla_status s = smla_run(plan, NULL, &t, work, smla_plan_workspace_bytes(plan), NULL);
+ *     if (smla_run(plan, NULL, &t, work, smla_plan_workspace_bytes(plan), NULL) != SMLA_OK)
+ *         return fprintf(stderr, "%s\n", smla_context_error(ctx)), 1;
  *     free(work);  smla_plan_destroy(plan);  smla_context_destroy(ctx);
  *
  * With request-local lists and paged caches, build a step first: see smla_step_update. A longer
  * program is examples/engine_loop.c.
  *
- * Conventions. Strides are in BYTES, 64-bit, and arguments: nothing is assumed dense. Struct arguments
- * begin with struct_size and are filled by their init function, so later versions can add fields. A
+ * Conventions. Strides are in BYTES, 64-bit, and arguments: nothing is assumed dense. bf16 is its
+ * 16 bits: the upper half of an fp32. Structs begin with struct_size, so that later versions can add fields:
+ * those that you fill have an init function; for those that the library fills, set struct_size first. A
  * call that fails returns a status, leaves a detail text in the context (naming the argument, its value
  * and what is accepted) and has written nothing else, but for create functions, which set *out to NULL.
  * destroy(NULL) does nothing. The library does not print, exit, abort or read the environment (the OpenMP
@@ -207,7 +212,7 @@ typedef struct smla_context_options {
     size_t struct_size;
     int32_t backend;     /* smla_backend */
     int32_t cuda_device; /* GPU ordinal, or -1: the caller's current device */
-    uint32_t isa_mask;   /* CPU: allowed instruction sets; the best one of them that the CPU has is used */
+    uint32_t isa_mask;   /* CPU: allowed instruction sets; of those that it has the fastest one is used */
     int32_t threads;     /* CPU: threads of smla_run, 1..1024; 0 = one for each CPU the process may use */
     char *detail;        /* if not NULL, receives the detail text when create itself fails */
     size_t detail_size;

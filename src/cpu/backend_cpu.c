@@ -1,5 +1,6 @@
 /* The CPU backend's table of functions. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "parallel.h"
@@ -14,6 +15,17 @@ static smla_status support(const smla_problem *problem, int arch, const smla_ten
     return SMLA_OK;
 }
 
+/* Names of the instruction sets of a mask, each followed by a blank; all of them fit. */
+static const char *name_sets(char text[64], uint32_t mask)
+{
+    char *end = text;
+    *end = '\0';
+    for (int isa = 0; isa < SMLA_ISA_COUNT; isa++)
+        if (mask >> isa & 1)
+            end += snprintf(end, (size_t)(text + 64 - end), "%s ", smla_isa_name((smla_isa)isa));
+    return text;
+}
+
 static smla_status context_open(smla_context *context, const smla_context_options *options)
 {
     uint32_t have = smla__cpu_isa_mask();
@@ -21,10 +33,11 @@ static smla_status context_open(smla_context *context, const smla_context_option
     if (!ops)
         return smla__fail(&context->detail, SMLA_ERROR_MEMORY, "no memory for %zu bytes", sizeof *ops);
     if (!smla__cpu_ops_fill(ops, have & options->isa_mask)) {
+        char sets[64];
         free(ops);
         return smla__fail(&context->detail, SMLA_UNSUPPORTED_ISA,
-                          "isa_mask = 0x%" PRIx32 ": a set of this CPU (0x%" PRIx32 ") is accepted",
-                          options->isa_mask, have);
+                          "isa_mask = 0x%" PRIx32 ": this CPU accepts %s(0x%" PRIx32 ")", options->isa_mask,
+                          name_sets(sets, have), have);
     }
     context->state = ops;
     context->isa = ops->isa;

@@ -27,12 +27,12 @@ $ smla check --heads 16 --topk 2048 --qk-rope-head-dim 128
 > cpu   no: qk_rope_head_dim = 128: 64 is accepted
 = 3
 $ smla check --heads 16 --topk 2048 --kv-cache fp16
-> cuda  no: cache_format = 2: SMLA_CACHE_BF16 (1) is accepted
-> cpu   no: cache_format = 2: SMLA_CACHE_BF16 (1) is accepted
+> cuda  no: cache_format = 2 (fp16): 1 (bf16) is accepted
+> cpu   no: cache_format = 2 (fp16): 1 (bf16) is accepted
 = 3
 $ smla check --heads 16 --topk 2048 --kv-cache fp8_ds_mla
-> cuda  no: cache_format = 4: SMLA_CACHE_BF16 (1) is accepted
-> cpu   no: cache_format = 4: SMLA_CACHE_BF16 (1) is accepted
+> cuda  no: cache_format = 4 (fp8_ds_mla): 1 (bf16) is accepted
+> cpu   no: cache_format = 4 (fp8_ds_mla): 1 (bf16) is accepted
 = 3
 $ smla check --heads 129 --topk 1 --json
 > {

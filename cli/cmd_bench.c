@@ -278,6 +278,9 @@ int command_bench(int argc, char **argv)
     int code = check_support(&args, &isa);
     if (code != EXIT_RIGHT)
         return code;
+    if (args.csv && args.plot && !strcmp(args.csv, args.plot))
+        return report_failure(args.json, EXIT_USAGE, "--plot '%s': is the CSV: accepted: another file",
+                              args.plot);
     if (args.plot && !bench_can_plot())
         return report_failure(args.json, EXIT_FAILED, "--plot needs gnuplot, which is not installed");
     if (args.peers && !peers_read(&peers, args.peers, &error))

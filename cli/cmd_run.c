@@ -3,6 +3,7 @@
 #include <math.h>
 #include <safetensors.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "args.h"
 #include "attend.h"
@@ -232,6 +233,12 @@ static int run_capture(const struct run_args *args, const struct capture *captur
     return code;
 }
 
+static bool same_file(const char *a, const char *b)
+{
+    struct stat one, other;
+    return !stat(a, &one) && !stat(b, &other) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
 int command_run(int argc, char **argv)
 {
     struct run_args args = {.attend = {.isa = -1}};
@@ -240,6 +247,9 @@ int command_run(int argc, char **argv)
     struct io_error error;
     if (args_parse(&parser, argc, argv, &args) != EXIT_RIGHT)
         return EXIT_USAGE;
+    if (args.output && same_file(args.capture, args.output))
+        return report_failure(args.json, EXIT_USAGE, "--output '%s': is the capture: accepted: another file",
+                              args.output);
     if (!capture_open(&capture, args.capture, &error))
         return report_failure(args.json, EXIT_BAD_FILE, "%s: %s", args.capture, error.text);
     int code = run_capture(&args, &capture);

@@ -1,9 +1,11 @@
 /* The smla tool: picks the command. */
 #include <argp.h>
 #include <errno.h>
+#include <signal.h>
 #include <smla/smla.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "args.h"
 #include "command.h"
@@ -72,9 +74,17 @@ static int run_command(const struct choice *choice, int argc, char **argv)
     snprintf(name, sizeof name, "smla %s", choice->command->name);
     argv[choice->first] = name;
     int code = choice->command->call(argc - choice->first, argv + choice->first);
+    errno = EIO;
     if (fflush(stdout) || ferror(stdout))
         return report_failure(false, EXIT_FAILED, "standard output: %s", strerror(errno));
     return code;
+}
+
+/* argp ends the process itself after --help and --version. */
+static void check_output(void)
+{
+    if (fflush(stdout) || ferror(stdout))
+        _exit(EXIT_FAILED);
 }
 
 int main(int argc, char **argv)
@@ -83,6 +93,8 @@ int main(int argc, char **argv)
     static char tool[] = "smla";
     int number = smla_version();
     snprintf(version, sizeof version, "smla %d.%d.%d", number / 10000, number / 100 % 100, number % 100);
+    signal(SIGXFSZ, SIG_IGN); /* a write that is too large then fails like any other */
+    atexit(check_output);
     argp_program_version = version;
     argp_err_exit_status = EXIT_USAGE;
     if (argc > 0)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { COLUMN_HEADS, COLUMN_TOKENS, COLUMN_TOPK, COLUMN_US, COLUMN_THREADS, COLUMNS };
 
@@ -72,6 +73,9 @@ static bool add_row(struct peers *peers, const struct peer_row *row, struct io_e
 bool peers_read(struct peers *peers, const char *path, struct io_error *error)
 {
     *peers = (struct peers){0};
+    struct stat status;
+    if (!stat(path, &status) && !S_ISREG(status.st_mode))
+        return io_fail(error, "is not a regular file");
     FILE *stream = fopen(path, "r");
     if (!stream)
         return io_fail(error, "cannot be opened: %s", strerror(errno));

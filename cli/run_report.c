@@ -1,6 +1,7 @@
 #include "run_report.h"
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 
 #include "report.h"
@@ -22,12 +23,37 @@ static const char *isa_name(const struct attend *attend)
     return smla_isa_name((smla_isa)attend->plan_info.isa);
 }
 
+/* Text of a file that may be hostile: nothing in it can end the line or speak to the terminal. */
+static void print_text(const char *text, int most)
+{
+    for (; *text && most > 0; text++, most--)
+        putchar((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
+}
+
+static void print_unknown(const struct capture *capture)
+{
+    enum { SHOWN = 8 };
+    const char *name;
+    size_t at = 0, count = 0;
+    for (; (name = capture_unknown(capture, &at)) != NULL; count++) {
+        if (count >= SHOWN)
+            continue;
+        printf("          tensor ");
+        print_text(name, 64);
+        printf(" is none of a capture's and was not used\n");
+    }
+    if (count > SHOWN)
+        printf("          nor were %zu more\n", count - SHOWN);
+}
+
 static void print_step(const struct run_report *report, const struct capture *capture)
 {
-    const char *unknown;
-    printf("capture   %s%s%s\n", report->path, *capture->model ? ": " : "", capture->model);
-    for (size_t i = 0; (unknown = capture_unknown(capture, i)) != NULL; i++)
-        printf("          tensor %.64s is none of a capture's and was not used\n", unknown);
+    printf("capture   ");
+    print_text(report->path, INT_MAX);
+    printf("%s", *capture->model ? ": " : "");
+    print_text(capture->model, 256);
+    printf("\n");
+    print_unknown(capture);
     printf("step      %lld rows of %lld requests, %lld heads, top-k %lld, %lld blocks of %lld rows, scale "
            "%g%s%s\n",
            (long long)capture->rows, (long long)capture->requests, (long long)capture->heads,
@@ -122,7 +148,8 @@ static json_t *capture_json(const struct run_report *report, const struct captur
 {
     json_t *unknown = json_array();
     const char *name;
-    for (size_t i = 0; (name = capture_unknown(capture, i)) != NULL; i++)
+    size_t at = 0;
+    while ((name = capture_unknown(capture, &at)) != NULL)
         json_array_append_new(unknown, report_text(name));
     return json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:I, s:o}", "file",
                      report_text(report->path), "model", report_text(capture->model), "rows",

@@ -176,6 +176,9 @@ double synth_bytes(const struct synth_options *options)
 {
     double queries = (double)options->rows * (double)options->heads;
     double tokens = (double)options->seq_len * (1 + ((double)options->requests - 1) / 4);
+    /* every request ends within a block, and an eighth of all blocks is nobody's */
+    tokens = (tokens + (double)options->requests * (double)options->block_size) * 1.125 +
+             (double)options->block_size;
     double query_bytes = 2 * CAPTURE_ROW + (options->expected ? 4 * CAPTURE_LATENT : 0);
     return queries * query_bytes + tokens * 2 * CAPTURE_ROW +
            4 * (double)options->rows * (double)options->topk;

@@ -21,19 +21,29 @@ static void forget(struct atomic_file *file)
     *file = (struct atomic_file){0};
 }
 
-/* A rename would replace a device or a pipe by a file. */
-static bool is_replaceable(const char *path)
+/* Where the file will really stand: behind symbolic links, which a rename would replace. NULL with the reason if
+ * that is no place for a file: a rename would replace a device or a pipe too, and /dev and /proc hold links
+ * to whatever is open. */
+static char *target_of(const char *path, struct io_error *error)
 {
     struct stat status;
-    return stat(path, &status) || S_ISREG(status.st_mode);
+    char *target = NULL;
+    if (!strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6) ||
+        (!stat(path, &status) && !S_ISREG(status.st_mode)))
+        io_fail(error, "is not a regular file");
+    else if (lstat(path, &status) || !S_ISLNK(status.st_mode))
+        target = strdup(path);
+    else if (!(target = realpath(path, NULL)))
+        io_fail(error, "is a link to nothing");
+    return target;
 }
 
 bool atomic_file_open(struct atomic_file *file, const char *path, struct io_error *error)
 {
-    if (!is_replaceable(path))
-        return io_fail(error, "is not a regular file");
-    *file = (struct atomic_file){.path = strdup(path)};
-    if (!file->path || asprintf(&file->temporary, "%s.XXXXXX", path) < 0) {
+    *file = (struct atomic_file){.path = target_of(path, error)};
+    if (!file->path)
+        return false;
+    if (asprintf(&file->temporary, "%s.XXXXXX", file->path) < 0) {
         file->temporary = NULL;
         forget(file);
         return io_fail(error, "out of memory");

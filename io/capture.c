@@ -207,11 +207,11 @@ static bool is_known(const char *name)
     return false;
 }
 
-const char *capture_unknown(const struct capture *capture, size_t i)
+const char *capture_unknown(const struct capture *capture, size_t *at)
 {
-    for (size_t j = 0; j < safetensors_count(capture->file); j++) {
-        const char *name = safetensors_at(capture->file, j)->name;
-        if (!is_known(name) && i-- == 0)
+    while (*at < safetensors_count(capture->file)) {
+        const char *name = safetensors_at(capture->file, (*at)++)->name;
+        if (!is_known(name))
             return name;
     }
     return NULL;

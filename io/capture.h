@@ -48,9 +48,9 @@ bool capture_parse(struct capture *capture, const void *bytes, size_t size, stru
 
 void capture_close(struct capture *capture);
 
-/* Name of the i-th tensor that a capture does not know and that was therefore left alone; NULL after the
- * last. Worth a word to the user: it may be a misspelt optional one. */
-const char *capture_unknown(const struct capture *capture, size_t i);
+/* Name of the next tensor that a capture does not know and that was therefore left alone; NULL after the last.
+ * `at` is 0 at first. Worth a word to the user: it may be a misspelt optional one. */
+const char *capture_unknown(const struct capture *capture, size_t *at);
 
 /* Writes the file. `capture->file` is not looked at; expected_* and the other optional ones may be NULL.
  * `scale_text` is the decimal text of the scale. */

@@ -1,0 +1,17 @@
+# Text of a file can neither end a line of the report nor speak to the terminal.
+$ sed 's/"model":"[^"]*"/"model":"m\\nresult    right\\u001b[31m"/' header.json | craft make f.st 2324; craft poke f.st query_start_loc 1 1; craft poke f.st seq_lens 0 1; smla run f.st | head -n 1
+> capture   f.st: m?result    right?[31m
+= 0
+$ sed 's/}}$/},"a\\nresult    right":{"dtype":"I32","shape":[1],"data_offsets":[2324,2328]}}/' header.json | craft make f.st 2328; craft poke f.st query_start_loc 1 1; craft poke f.st seq_lens 0 1; smla run f.st | grep -c '^result'
+> 1
+= 0
+# peers that are no file
+$ mkfifo peers; smla bench --peers peers
+! smla: peers: is not a regular file
+= 4
+$ smla bench --peers /dev/zero
+! smla: /dev/zero: is not a regular file
+= 4
+$ smla bench --peers .
+! smla: .: is not a regular file
+= 4

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,11 +19,14 @@ double report_clock(void)
 
 int report_failure(bool json, int code, const char *format, ...)
 {
-    char text[1024];
+    char text[8192]; /* a path of the longest kind and the reason behind it */
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            *c = '?'; /* file names may hold anything, and this is one line */
     fprintf(stderr, "smla: %s\n", text);
     if (json)
         report_json(json_pack("{s:i, s:o}", "exit", code, "error", report_text(text)));
@@ -47,7 +52,15 @@ json_t *report_number(double value)
 
 json_t *report_text(const char *text)
 {
+    char *ascii, *c;
     json_t *string = json_string(text);
+    if (string || !(ascii = strdup(text)))
+        return string ? string : json_null();
+    for (c = ascii; *c; c++)
+        if ((unsigned char)*c > 0x7e)
+            *c = '?';
+    string = json_string(ascii);
+    free(ascii);
     return string ? string : json_null();
 }
 

@@ -18,7 +18,7 @@ int report_exit_of(smla_status status);
 /* A JSON real, or null for NaN and infinities, which JSON cannot say. */
 json_t *report_number(double value);
 
-/* The same for a text; bytes that are not UTF-8 make it null. */
+/* The same for a text; in a text that is not UTF-8, bytes past ASCII become ?. */
 json_t *report_text(const char *text);
 
 /* Prints the object on stdout and lets it go. */

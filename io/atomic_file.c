@@ -1,6 +1,7 @@
 #include "atomic_file.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,8 +15,29 @@ static void apply_umask(int descriptor)
     (void)!fchmod(descriptor, 0666 & ~mask);
 }
 
+/* The temporary file that a signal would otherwise leave behind; the tool writes one at a time. */
+static char *volatile unfinished;
+
+static void remove_unfinished(int signal_number)
+{
+    if (unfinished)
+        unlink(unfinished);
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+/* Signals that the process ignores stay ignored. */
+static void watch_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (signal(numbers[i], remove_unfinished) == SIG_IGN)
+            signal(numbers[i], SIG_IGN);
+}
+
 static void forget(struct atomic_file *file)
 {
+    unfinished = NULL;
     free(file->path);
     free(file->temporary);
     *file = (struct atomic_file){0};
@@ -48,8 +70,10 @@ bool atomic_file_open(struct atomic_file *file, const char *path, struct io_erro
         forget(file);
         return io_fail(error, "out of memory");
     }
+    watch_signals();
     int descriptor = mkstemp(file->temporary);
     if (descriptor >= 0) {
+        unfinished = file->temporary;
         apply_umask(descriptor);
         file->stream = fdopen(descriptor, "wb");
     }

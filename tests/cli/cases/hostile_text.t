@@ -15,3 +15,17 @@ $ smla bench --peers /dev/zero
 $ smla bench --peers .
 ! smla: .: is not a regular file
 = 4
+# names of files: the reason is told however long or odd they are, in one line
+$ smla run $(head -c 3000 /dev/zero | tr '\0' x) 2>&1 | sed 's/x*:/X:/2'
+> smla: X: cannot be opened: File name too long
+= 0
+$ smla run "$(printf 'a\nb')"
+! smla: a?b: cannot be opened: No such file or directory
+= 4
+$ smla run "$(printf 'a\377b')" --json
+> {
+>   "exit": 4,
+>   "error": "a?b: cannot be opened: No such file or directory"
+> }
+! smla: aÿb: cannot be opened: No such file or directory
+= 4

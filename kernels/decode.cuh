@@ -1,0 +1,174 @@
+/*
+ * The Hopper decode lane. One cluster of RANKS CTAs attends one query row for up to 8 * TILES heads; each CTA takes
+ * every RANKS-th group of 16 list entries, and the cluster combines its partial results over distributed shared
+ * memory. docs/kernels/decode.md holds the design, its budget and what was measured.
+ *
+ * A CTA is 4 independent chains of 16-key slots in shared memory:
+ *
+ *     gather warp --full--> score warp --scored--> sum warps --empty--> gather warp
+ *
+ * Gather warp c reads its part of the list, drops invalid entries and fills the slots of chain c by cp.async. Score
+ * warp c holds the query in registers and turns a slot into P = 2^(scale * q.k - m), where m is the chain's running
+ * maximum rounded up to an integer. The 4 sum warps take the slots of all chains in turn and add P V, each for 128
+ * of the 512 columns. Since maxima are integers, bringing one chain's P to the common maximum is an exact product
+ * with a power of two. The query itself travels as the first slot of every row.
+ *
+ * Heads lie on the narrow side of mma m16n8k16: S^T = K Q^T, O^T = V^T P^T.
+ */
+#ifndef SMLA_DECODE_CUH
+#define SMLA_DECODE_CUH
+
+#include "lists.cuh"
+#include "ptx/hopper.cuh"
+
+enum {
+    CHAINS = 4,
+    SLOTS = 3, /* of a chain */
+    KEYS = 16, /* of a slot */
+    ROW_BYTES = 1152,
+    PLANES = 9, /* a slot is 9 planes of [16 keys][128 bytes], 16-byte units swizzled by key & 7 */
+    PLANE_BYTES = KEYS * 128,
+    SLOT_BYTES = PLANES * PLANE_BYTES,
+    BLOCKS = 32,    /* 16-column blocks of the output */
+    OWN_BLOCKS = 8, /* of a sum warp */
+    RING = 64,      /* slots of pending list entries of a gather warp */
+    THREADS = 384
+};
+
+/* Shared memory, in bytes from its 1 KB aligned base. TILES = n-tiles of 8 heads. */
+template <int TILES, int RANKS> struct layout {
+    enum {
+        HEADS = 8 * TILES,
+        P_BYTES = TILES * KEYS * 16,
+        P = CHAINS * SLOTS * SLOT_BYTES, /* [chain][slot][tile][key][8 heads] bf16 */
+        MAXIMA = P + CHAINS * SLOTS * P_BYTES, /* [chain][slot][HEADS] float */
+        FILL = MAXIMA + CHAINS * SLOTS * HEADS * 4, /* [chain][slot]: keys | last << 8 */
+        PENDING = FILL + CHAINS * SLOTS * 4,
+        SUMS = PENDING + CHAINS * RING * 4, /* [buffer][chain][HEADS] (m, l) */
+        WEIGHTS = SUMS + 3 * CHAINS * HEADS * 8, /* [RANKS][HEADS] float */
+        BARRIERS = WEIGHTS + (RANKS > 1 ? RANKS * HEADS * 4 : 0),
+        FULL = BARRIERS,
+        SCORED = FULL + CHAINS * SLOTS * 8,
+        EMPTY = SCORED + CHAINS * SLOTS * 8,
+        SUMMED = EMPTY + CHAINS * SLOTS * 8, /* [buffer] a row's (m, l) are complete */
+        READY = SUMMED + 24, /* every rank's landing area is free */
+        LANDED_SUMS = READY + 8,
+        LANDED = LANDED_SUMS + 8,
+        BYTES = LANDED + 8,
+        OWNED = (BLOCKS + RANKS - 1) / RANKS, /* output blocks that a rank combines, at most */
+        /* Landing area: tile t's records [RANKS][OWNED][32 lanes] of 16 bytes lie in a slot of chain t, (m, l) of all
+         * ranks [RANKS][HEADS] in one of the next chain. */
+        LANDING_BYTES = RANKS * OWNED * 512
+    };
+    static_assert(RANKS == 1 || LANDING_BYTES <= SLOT_BYTES, "the landing area fits its slot");
+    static_assert(BYTES <= 232448, "shared memory");
+};
+
+/* Position in a chain: slot index and how often the ring has turned (parity). */
+struct cursor {
+    uint32_t slot, turn;
+};
+
+SMLA_DEVICE void advance(struct cursor *c)
+{
+    c->slot = c->slot == SLOTS - 1 ? 0 : c->slot + 1;
+    c->turn ^= c->slot == 0;
+}
+
+SMLA_DEVICE int first_block(int rank, int ranks)
+{
+    return rank * BLOCKS / ranks;
+}
+
+/* The rank that combines an output block. */
+template <int RANKS> SMLA_DEVICE int owner_of(int block)
+{
+    int rank = block * RANKS / BLOCKS;
+    return first_block(rank + 1, RANKS) <= block ? rank + 1 : rank;
+}
+
+/* The part of a batch that a CTA works on. */
+struct item {
+    int64_t row;
+    int first_head, heads;
+};
+
+template <int TILES> SMLA_DEVICE struct item open_item(const struct smla_decode_args *args, uint32_t index)
+{
+    uint32_t row = index / (uint32_t)args->head_groups;
+    int per_group = (args->heads + args->head_groups - 1) / args->head_groups;
+    int first = (int)(index - row * (uint32_t)args->head_groups) * per_group;
+    struct item item = {row, first, min(per_group, args->heads - first)};
+    return item;
+}
+
+/* Landing slot of chain 0 and 1: the one whose last use in a full list is the oldest. The same on every rank. */
+SMLA_DEVICE uint32_t landing_slot(const struct smla_decode_args *args, int ranks)
+{
+    uint32_t granules = (args->lists.topk_width + KEYS - 1) / KEYS;
+    return (1 + (granules + CHAINS * ranks - 1) / (CHAINS * ranks)) % SLOTS;
+}
+
+#include "decode_gather.cuh"
+#include "decode_score.cuh"
+#include "decode_sum.cuh"
+
+template <int TILES, int RANKS> SMLA_DEVICE void init_barriers(const struct smla_decode_args *args, uint32_t base,
+                                                               int rank)
+{
+    using L = layout<TILES, RANKS>;
+    for (int i = 0; i < CHAINS * SLOTS; i++) {
+        ptx_mbarrier_init(base + L::FULL + 8 * i, 33);
+        ptx_mbarrier_init(base + L::SCORED + 8 * i, 1);
+        ptx_mbarrier_init(base + L::EMPTY + 8 * i, 4);
+    }
+    for (int i = 0; i < SLOTS; i++)
+        ptx_mbarrier_init(base + L::SUMMED + 8 * i, CHAINS);
+    ptx_mbarrier_init(base + L::READY, (TILES + 1) * RANKS);
+    ptx_mbarrier_init(base + L::LANDED_SUMS, 1);
+    ptx_mbarrier_init(base + L::LANDED, 1);
+    ptx_fence_mbarrier_init();
+    if (RANKS > 1) {
+        struct item item = open_item<TILES>(args, blockIdx.x / RANKS);
+        int blocks = first_block(rank + 1, RANKS) - first_block(rank, RANKS), lanes = 0;
+        for (int tile = 0; tile < TILES; tile++)
+            lanes += 8 * ((max(0, min(8, item.heads - 8 * tile)) + 1) / 2);
+        ptx_mbarrier_arrive_expect_tx(base + L::LANDED_SUMS, RANKS * L::HEADS * 8);
+        ptx_mbarrier_arrive_expect_tx(base + L::LANDED, (uint32_t)(RANKS * blocks * lanes * 16));
+    }
+}
+
+/* Grid: RANKS CTAs for each row and head group if RANKS > 1 (a cluster); else any number of CTAs that take rows in
+ * turn. */
+template <int TILES, int RANKS> SMLA_DEVICE void decode(const struct smla_decode_args *args)
+{
+    extern __shared__ __align__(1024) char shared[];
+    uint32_t base = ptx_shared_address(shared);
+    int warp = threadIdx.x / 32, rank = RANKS == 1 ? 0 : (int)(blockIdx.x % RANKS);
+    ptx_griddepcontrol_wait();
+    ptx_griddepcontrol_launch_dependents();
+    if (threadIdx.x == 128)
+        init_barriers<TILES, RANKS>(args, base, rank);
+    if (warp < 4) {
+        if (TILES == 2)
+            ptx_setmaxnreg_dec(72);
+        gather<TILES, RANKS>(args, shared, base, warp, rank);
+    } else if (warp < 8) {
+        if (TILES == 2)
+            ptx_setmaxnreg_inc(232);
+        score<TILES, RANKS>(args, shared, base, warp - 4, rank);
+    } else {
+        if (TILES == 2)
+            ptx_setmaxnreg_inc(192);
+        sum<TILES, RANKS>(args, shared, base, warp - 8, rank);
+    }
+}
+
+#define SMLA_DECODE_KERNEL(tiles, ranks)                                                                         \
+    extern "C" __global__ void __launch_bounds__(THREADS, 1)                                                     \
+        smla_decode_h##tiles##_c##ranks(const __grid_constant__ struct smla_decode_args args)                    \
+    {                                                                                                            \
+        decode<tiles, ranks>(&args);                                                                             \
+    }
+
+#endif

@@ -1,0 +1,177 @@
+/* The end of a row in the decode lane: normalising, combining the ranks of a cluster, storing; see decode.cuh. */
+
+SMLA_DEVICE void store_lse(const struct smla_decode_args *args, const struct item *item, int h, float m, float l)
+{
+    if (!args->lse || h >= item->heads)
+        return;
+    char *to = (char *)args->lse + item->row * args->lse_row + (item->first_head + h) * args->lse_head;
+    *(float *)to = l == 0 ? args->empty_lse : (m + ptx_lg2(l)) * args->lse_factor;
+}
+
+/* 1 / (l + 2^(sink - m)): what turns sums under the maximum m into the output. */
+SMLA_DEVICE float normaliser(const struct smla_decode_args *args, const struct item *item, int h, float m, float l)
+{
+    if (l == 0)
+        return 0;
+    if (args->sinks && h < item->heads)
+        l += ptx_ex2(__ldg(args->sinks + item->first_head + h) * 1.4426950408889634f - m);
+    return 1 / l;
+}
+
+/* Stores 16 columns of 8 heads, given as a warp holds them in an mma accumulator. */
+SMLA_DEVICE void store_block(const struct smla_decode_args *args, const struct item *item, int block, int tile,
+                             const float v[4], int lane)
+{
+    char *out = (char *)args->out + item->row * args->out_row + item->first_head * args->out_head;
+    if (args->out_f32) {
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            int h = 8 * tile + 2 * (lane % 4) + (j & 1), column = 16 * block + lane / 4 + 8 * (j >> 1);
+            if (h < item->heads)
+                *(float *)(out + h * args->out_head + 4 * column) = v[j];
+        }
+        return;
+    }
+    int h = 8 * tile + lane / 4;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        uint32_t pair = ptx_movmatrix_trans(ptx_pack_bf16x2(v[2 * half], v[2 * half + 1]));
+        if (h < item->heads)
+            *(uint32_t *)(out + h * args->out_head + 2 * (16 * block + 8 * half + 2 * (lane % 4))) = pair;
+    }
+}
+
+/* (maximum, sum) of a head over the chains of this CTA. */
+template <int TILES, int RANKS> SMLA_DEVICE float2 sum_chains(const char *shared, uint32_t buffer, int h)
+{
+    using L = layout<TILES, RANKS>;
+    const float2 *sums = (const float2 *)(shared + L::SUMS) + buffer * CHAINS * L::HEADS + h;
+    float2 all = make_float2(-INFINITY, 0);
+#pragma unroll
+    for (int c = 0; c < CHAINS; c++)
+        all.x = fmaxf(all.x, sums[c * L::HEADS].x);
+#pragma unroll
+    for (int c = 0; c < CHAINS; c++)
+        all.y += sums[c * L::HEADS].y * ptx_ex2(sums[c * L::HEADS].x - reference(all.x));
+    return all;
+}
+
+/* Sum warps, one CTA a row: normalises and stores. */
+template <int TILES, int RANKS>
+SMLA_DEVICE void finish_row(const struct smla_decode_args *args, struct accumulator<TILES> *acc, char *shared,
+                            struct item item, uint32_t buffer, int warp, int lane)
+{
+#pragma unroll
+    for (int t = 0; t < TILES; t++) {
+        float factor[2];
+#pragma unroll
+        for (int c = 0; c < 2; c++) {
+            int h = 8 * t + 2 * (lane % 4) + c;
+            float2 all = sum_chains<TILES, RANKS>(shared, buffer, h);
+            factor[c] = normaliser(args, &item, h, all.x, all.y);
+            if (warp == 0 && lane < 4)
+                store_lse(args, &item, h, all.x, all.y);
+        }
+#pragma unroll
+        for (int b = 0; b < OWN_BLOCKS; b++) {
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                acc->o[b][t][j] *= factor[j & 1];
+            store_block(args, &item, OWN_BLOCKS * warp + b, t, acc->o[b][t], lane);
+        }
+    }
+}
+
+template <int TILES, int RANKS> SMLA_DEVICE uint32_t landing_area(const struct smla_decode_args *args, int tile)
+{
+    return (tile * SLOTS + landing_slot(args, RANKS)) * SLOT_BYTES;
+}
+
+/* Sum warps: every block goes to the rank that combines it, as it lies in registers. */
+template <int TILES, int RANKS>
+SMLA_DEVICE void send_outputs(const struct smla_decode_args *args, const struct accumulator<TILES> *acc, uint32_t base,
+                              int warp, int rank, int lane)
+{
+    using L = layout<TILES, RANKS>;
+    struct item item = open_item<TILES>(args, blockIdx.x / RANKS);
+    uint32_t area[TILES];
+#pragma unroll
+    for (int t = 0; t < TILES; t++)
+        area[t] = base + landing_area<TILES, RANKS>(args, t) + (rank * L::OWNED * 32 + lane) * 16;
+    ptx_mbarrier_wait_cluster(base + L::READY, 0);
+#pragma unroll
+    for (int b = 0; b < OWN_BLOCKS; b++) {
+        int block = OWN_BLOCKS * warp + b, owner = owner_of<RANKS>(block);
+        uint32_t offset = (block - first_block(owner, RANKS)) * 512, landed = ptx_mapa(base + L::LANDED, owner);
+#pragma unroll
+        for (int t = 0; t < TILES; t++)
+            if (8 * t + 2 * (lane % 4) < item.heads)
+                ptx_st_async_v4(ptx_mapa(area[t] + offset, owner), acc->o[b][t], landed);
+    }
+}
+
+/* Score warps: exchanges (m, l), and turns those of all ranks into the weight of each rank's output. */
+template <int TILES, int RANKS>
+SMLA_DEVICE void combine_sums(const struct smla_decode_args *args, char *shared, uint32_t base, int warp, int rank)
+{
+    using L = layout<TILES, RANKS>;
+    int thread = threadIdx.x - 128, lane = thread % 32;
+    struct item item = open_item<TILES>(args, blockIdx.x / RANKS);
+    uint32_t sums = landing_area<TILES, RANKS>(args, TILES); /* [RANKS][HEADS] */
+    ptx_mbarrier_wait(base + L::SUMMED, 0);
+    ptx_mbarrier_wait_cluster(base + L::READY, 0);
+    for (int p = thread; p < RANKS * L::HEADS; p += 128) {
+        int h = p % L::HEADS, to = p / L::HEADS;
+        float2 all = sum_chains<TILES, RANKS>(shared, 0, h);
+        ptx_st_async_v2(ptx_mapa(base + sums + (rank * L::HEADS + h) * 8, to), all.x, all.y,
+                        ptx_mapa(base + L::LANDED_SUMS, to));
+    }
+    ptx_mbarrier_wait_cluster(base + L::LANDED_SUMS, 0);
+    float *weights = (float *)(shared + L::WEIGHTS);
+    for (int h = thread / 16; h < L::HEADS; h += 8) {
+        int from = lane % 16;
+        float2 part = make_float2(-INFINITY, 0);
+        if (from < RANKS)
+            part = ((const float2 *)(shared + sums))[from * L::HEADS + h];
+        float m = part.x;
+#pragma unroll
+        for (int step = 1; step < 16; step *= 2)
+            m = fmaxf(m, __shfl_xor_sync(~0u, m, step));
+        float w = ptx_ex2(part.x - reference(m)), l = w * part.y;
+#pragma unroll
+        for (int step = 1; step < 16; step *= 2)
+            l += __shfl_xor_sync(~0u, l, step);
+        if (from < RANKS)
+            weights[from * L::HEADS + h] = part.y == 0 ? 0 : w * normaliser(args, &item, h, m, l);
+        if (rank == 0 && from == 0)
+            store_lse(args, &item, h, m, l);
+    }
+}
+
+/* Score and sum warps: adds up all ranks' blocks of this rank's columns, in the order of ranks, and stores them. */
+template <int TILES, int RANKS>
+SMLA_DEVICE void combine_outputs(const struct smla_decode_args *args, char *shared, uint32_t base, int thread,
+                                 int rank)
+{
+    using L = layout<TILES, RANKS>;
+    int lane = thread % 32, first = first_block(rank, RANKS), blocks = first_block(rank + 1, RANKS) - first;
+    struct item item = open_item<TILES>(args, blockIdx.x / RANKS);
+    ptx_barrier(1, 256); /* weights are there */
+    ptx_mbarrier_wait_cluster(base + L::LANDED, 0);
+    for (int p = thread / 32; p < blocks * TILES; p += 8) {
+        int t = p % TILES, b = p / TILES;
+        const char *records = shared + landing_area<TILES, RANKS>(args, t) + (b * 32 + lane) * 16;
+        const float *weights = (const float *)(shared + L::WEIGHTS) + 8 * t + 2 * (lane % 4);
+        float v[4] = {0, 0, 0, 0};
+#pragma unroll
+        for (int from = 0; from < RANKS; from++) {
+            float2 w = *(const float2 *)(weights + from * L::HEADS);
+            float4 part = *(const float4 *)(records + from * L::OWNED * 512);
+            v[0] += w.x * part.x;
+            v[1] += w.y * part.y;
+            v[2] += w.x * part.z;
+            v[3] += w.y * part.w;
+        }
+        store_block(args, &item, first + b, t, v, lane);
+    }
+}

@@ -8,10 +8,10 @@
  *     gather warp --full--> score warp --scored--> sum warps --empty--> gather warp
  *
  * Gather warp c reads its part of the list, drops invalid entries and fills the slots of chain c by cp.async. Score
- * warp c holds the query in registers and turns a slot into P = 2^(scale * q.k - m), where m is the chain's running
- * maximum rounded up to an integer. The 4 sum warps take the slots of all chains in turn and add P V, each for 128
- * of the 512 columns. Since maxima are integers, bringing one chain's P to the common maximum is an exact product
- * with a power of two. The query itself travels as the first slot of every row.
+ * warp c (one for each 8 heads) holds the query in registers and turns a slot into P = 2^(scale * q.k - m), where m
+ * is the chain's running reference: an integer that no score exceeds by more than 8. The sum warps take a slot of
+ * every chain at a time and add P V, each for its part of the 512 columns. Since references are integers, bringing one chain's P to the common
+ * reference is an exact product with a power of two. The query travels as the first slot of chain 0 in every row.
  *
  * Heads lie on the narrow side of mma m16n8k16: S^T = K Q^T, O^T = V^T P^T.
  */
@@ -30,19 +30,24 @@ enum {
     PLANE_BYTES = KEYS * 128,
     SLOT_BYTES = PLANES * PLANE_BYTES,
     BLOCKS = 32,    /* 16-column blocks of the output */
-    OWN_BLOCKS = 8, /* of a sum warp */
-    RING = 64,      /* slots of pending list entries of a gather warp */
-    THREADS = 384
+    RING = 64,      /* pending list entries of a gather warp */
+    PART_BLOCKS = 4, /* blocks in a plane: the unit of work of a sum warp */
+    CONSUMERS = 8    /* arrivals that empty a slot */
 };
 
 /* Shared memory, in bytes from its 1 KB aligned base. TILES = n-tiles of 8 heads. */
 template <int TILES, int RANKS> struct layout {
     enum {
         HEADS = 8 * TILES,
+        SCORE_WARPS = CHAINS * TILES,
+        SUM_WARPS = 4,
+        THREADS = 32 * (CHAINS + SCORE_WARPS + SUM_WARPS),
+        OWN_BLOCKS = BLOCKS / SUM_WARPS,
+        COMBINERS = 32 * (SCORE_WARPS + SUM_WARPS), /* threads of score and sum warps */
         P_BYTES = TILES * KEYS * 16,
         P = CHAINS * SLOTS * SLOT_BYTES, /* [chain][slot][tile][key][8 heads] bf16 */
-        MAXIMA = P + CHAINS * SLOTS * P_BYTES, /* [chain][slot][HEADS] float */
-        FILL = MAXIMA + CHAINS * SLOTS * HEADS * 4, /* [chain][slot]: keys | last << 8 */
+        REFERENCES = P + CHAINS * SLOTS * P_BYTES, /* [chain][slot][HEADS] float */
+        FILL = REFERENCES + CHAINS * SLOTS * HEADS * 4, /* [chain][slot]: keys | last << 8 */
         PENDING = FILL + CHAINS * SLOTS * 4,
         SUMS = PENDING + CHAINS * RING * 4, /* [buffer][chain][HEADS] (m, l) */
         WEIGHTS = SUMS + 3 * CHAINS * HEADS * 8, /* [RANKS][HEADS] float */
@@ -51,7 +56,9 @@ template <int TILES, int RANKS> struct layout {
         SCORED = FULL + CHAINS * SLOTS * 8,
         EMPTY = SCORED + CHAINS * SLOTS * 8,
         SUMMED = EMPTY + CHAINS * SLOTS * 8, /* [buffer] a row's (m, l) are complete */
-        READY = SUMMED + 24, /* every rank's landing area is free */
+        QUERY = SUMMED + 24,   /* [row & 1] the query is in its slot */
+        QUERY_AT = QUERY + 16, /* [row & 1] index of that slot */
+        READY = QUERY_AT + 8, /* every rank's landing area is free */
         LANDED_SUMS = READY + 8,
         LANDED = LANDED_SUMS + 8,
         BYTES = LANDED + 8,
@@ -95,6 +102,10 @@ struct item {
 
 template <int TILES> SMLA_DEVICE struct item open_item(const struct smla_decode_args *args, uint32_t index)
 {
+    if (args->head_groups == 1) {
+        struct item whole = {index, 0, args->heads};
+        return whole;
+    }
     uint32_t row = index / (uint32_t)args->head_groups;
     int per_group = (args->heads + args->head_groups - 1) / args->head_groups;
     int first = (int)(index - row * (uint32_t)args->head_groups) * per_group;
@@ -102,70 +113,68 @@ template <int TILES> SMLA_DEVICE struct item open_item(const struct smla_decode_
     return item;
 }
 
-/* Landing slot of chain 0 and 1: the one whose last use in a full list is the oldest. The same on every rank. */
-SMLA_DEVICE uint32_t landing_slot(const struct smla_decode_args *args, int ranks)
+/* Landing slot of a chain: the one whose last use in a full list is the oldest. The same on every rank. */
+SMLA_DEVICE uint32_t landing_slot(const struct smla_decode_args *args, int ranks, int chain)
 {
-    uint32_t granules = (args->lists.topk_width + KEYS - 1) / KEYS;
-    return (1 + (granules + CHAINS * ranks - 1) / (CHAINS * ranks)) % SLOTS;
+    uint32_t groups = (args->lists.topk_width + KEYS - 1) / KEYS, query = chain == 0;
+    return (query + (groups + CHAINS * ranks - 1) / (CHAINS * ranks)) % SLOTS;
 }
 
 #include "decode_gather.cuh"
 #include "decode_score.cuh"
 #include "decode_sum.cuh"
 
-template <int TILES, int RANKS> SMLA_DEVICE void init_barriers(const struct smla_decode_args *args, uint32_t base,
-                                                               int rank)
+/* One thread of every warp: each sets up a few of the barriers, one after the other. */
+template <int TILES, int RANKS>
+SMLA_DEVICE void init_barriers(const struct smla_decode_args *args, uint32_t base, int warp, int rank)
 {
     using L = layout<TILES, RANKS>;
-    for (int i = 0; i < CHAINS * SLOTS; i++) {
-        ptx_mbarrier_init(base + L::FULL + 8 * i, 33);
-        ptx_mbarrier_init(base + L::SCORED + 8 * i, 1);
-        ptx_mbarrier_init(base + L::EMPTY + 8 * i, 4);
+    static_assert(L::THREADS / 32 >= CHAINS * SLOTS, "a warp for each slot");
+    if (warp < CHAINS * SLOTS) {
+        ptx_mbarrier_init(base + L::FULL + 8 * warp, 33);
+        ptx_mbarrier_init(base + L::SCORED + 8 * warp, TILES);
+        ptx_mbarrier_init(base + L::EMPTY + 8 * warp, CONSUMERS);
     }
-    for (int i = 0; i < SLOTS; i++)
-        ptx_mbarrier_init(base + L::SUMMED + 8 * i, CHAINS);
-    ptx_mbarrier_init(base + L::READY, (TILES + 1) * RANKS);
-    ptx_mbarrier_init(base + L::LANDED_SUMS, 1);
-    ptx_mbarrier_init(base + L::LANDED, 1);
-    ptx_fence_mbarrier_init();
-    if (RANKS > 1) {
+    if (warp < 3)
+        ptx_mbarrier_init(base + L::SUMMED + 8 * warp, L::SCORE_WARPS);
+    else if (warp < 5)
+        ptx_mbarrier_init(base + L::QUERY + 8 * (warp - 3), 33);
+    else if (RANKS > 1 && warp == 5) {
         struct item item = open_item<TILES>(args, blockIdx.x / RANKS);
         int blocks = first_block(rank + 1, RANKS) - first_block(rank, RANKS), lanes = 0;
         for (int tile = 0; tile < TILES; tile++)
             lanes += 8 * ((max(0, min(8, item.heads - 8 * tile)) + 1) / 2);
+        ptx_mbarrier_init(base + L::READY, (TILES + 1) * RANKS);
+        ptx_mbarrier_init(base + L::LANDED_SUMS, 1);
+        ptx_mbarrier_init(base + L::LANDED, 1);
         ptx_mbarrier_arrive_expect_tx(base + L::LANDED_SUMS, RANKS * L::HEADS * 8);
         ptx_mbarrier_arrive_expect_tx(base + L::LANDED, (uint32_t)(RANKS * blocks * lanes * 16));
     }
+    ptx_fence_mbarrier_init();
 }
 
 /* Grid: RANKS CTAs for each row and head group if RANKS > 1 (a cluster); else any number of CTAs that take rows in
  * turn. */
 template <int TILES, int RANKS> SMLA_DEVICE void decode(const struct smla_decode_args *args)
 {
+    using L = layout<TILES, RANKS>;
     extern __shared__ __align__(1024) char shared[];
     uint32_t base = ptx_shared_address(shared);
     int warp = threadIdx.x / 32, rank = RANKS == 1 ? 0 : (int)(blockIdx.x % RANKS);
     ptx_griddepcontrol_wait();
     ptx_griddepcontrol_launch_dependents();
-    if (threadIdx.x == 128)
-        init_barriers<TILES, RANKS>(args, base, rank);
-    if (warp < 4) {
-        if (TILES == 2)
-            ptx_setmaxnreg_dec(72);
+    if (threadIdx.x % 32 == 0)
+        init_barriers<TILES, RANKS>(args, base, warp, rank);
+    if (warp < CHAINS)
         gather<TILES, RANKS>(args, shared, base, warp, rank);
-    } else if (warp < 8) {
-        if (TILES == 2)
-            ptx_setmaxnreg_inc(232);
-        score<TILES, RANKS>(args, shared, base, warp - 4, rank);
-    } else {
-        if (TILES == 2)
-            ptx_setmaxnreg_inc(192);
-        sum<TILES, RANKS>(args, shared, base, warp - 8, rank);
-    }
+    else if (warp < CHAINS + L::SCORE_WARPS)
+        score<TILES, RANKS>(args, shared, base, warp - CHAINS, rank);
+    else
+        sum<TILES, RANKS>(args, shared, base, warp - CHAINS - L::SCORE_WARPS, rank);
 }
 
 #define SMLA_DECODE_KERNEL(tiles, ranks)                                                                         \
-    extern "C" __global__ void __launch_bounds__(THREADS, 1)                                                     \
+    extern "C" __global__ void __launch_bounds__(layout<tiles, ranks>::THREADS, 1)                                                     \
         smla_decode_h##tiles##_c##ranks(const __grid_constant__ struct smla_decode_args args)                    \
     {                                                                                                            \
         decode<tiles, ranks>(&args);                                                                             \

@@ -61,6 +61,7 @@ template <int TILES, int RANKS>
 SMLA_DEVICE void finish_row(const struct smla_decode_args *args, struct accumulator<TILES> *acc, char *shared,
                             struct item item, uint32_t buffer, int warp, int lane)
 {
+    using L = layout<TILES, RANKS>;
 #pragma unroll
     for (int t = 0; t < TILES; t++) {
         float factor[2];
@@ -73,18 +74,18 @@ SMLA_DEVICE void finish_row(const struct smla_decode_args *args, struct accumula
                 store_lse(args, &item, h, all.x, all.y);
         }
 #pragma unroll
-        for (int b = 0; b < OWN_BLOCKS; b++) {
+        for (int b = 0; b < L::OWN_BLOCKS; b++) {
 #pragma unroll
             for (int j = 0; j < 4; j++)
                 acc->o[b][t][j] *= factor[j & 1];
-            store_block(args, &item, OWN_BLOCKS * warp + b, t, acc->o[b][t], lane);
+            store_block(args, &item, L::OWN_BLOCKS * warp + b, t, acc->o[b][t], lane);
         }
     }
 }
 
 template <int TILES, int RANKS> SMLA_DEVICE uint32_t landing_area(const struct smla_decode_args *args, int tile)
 {
-    return (tile * SLOTS + landing_slot(args, RANKS)) * SLOT_BYTES;
+    return (tile * SLOTS + landing_slot(args, RANKS, tile)) * SLOT_BYTES;
 }
 
 /* Sum warps: every block goes to the rank that combines it, as it lies in registers. */
@@ -98,10 +99,10 @@ SMLA_DEVICE void send_outputs(const struct smla_decode_args *args, const struct 
 #pragma unroll
     for (int t = 0; t < TILES; t++)
         area[t] = base + landing_area<TILES, RANKS>(args, t) + (rank * L::OWNED * 32 + lane) * 16;
-    ptx_mbarrier_wait_cluster(base + L::READY, 0);
+    ptx_mbarrier_wait(base + L::READY, 0);
 #pragma unroll
-    for (int b = 0; b < OWN_BLOCKS; b++) {
-        int block = OWN_BLOCKS * warp + b, owner = owner_of<RANKS>(block);
+    for (int b = 0; b < L::OWN_BLOCKS; b++) {
+        int block = own_block<TILES>(warp, b, rank), owner = owner_of<RANKS>(block);
         uint32_t offset = (block - first_block(owner, RANKS)) * 512, landed = ptx_mapa(base + L::LANDED, owner);
 #pragma unroll
         for (int t = 0; t < TILES; t++)
@@ -112,23 +113,23 @@ SMLA_DEVICE void send_outputs(const struct smla_decode_args *args, const struct 
 
 /* Score warps: exchanges (m, l), and turns those of all ranks into the weight of each rank's output. */
 template <int TILES, int RANKS>
-SMLA_DEVICE void combine_sums(const struct smla_decode_args *args, char *shared, uint32_t base, int warp, int rank)
+SMLA_DEVICE void combine_sums(const struct smla_decode_args *args, char *shared, uint32_t base, int thread, int rank)
 {
     using L = layout<TILES, RANKS>;
-    int thread = threadIdx.x - 128, lane = thread % 32;
+    int lane = thread % 32;
     struct item item = open_item<TILES>(args, blockIdx.x / RANKS);
     uint32_t sums = landing_area<TILES, RANKS>(args, TILES); /* [RANKS][HEADS] */
     ptx_mbarrier_wait(base + L::SUMMED, 0);
-    ptx_mbarrier_wait_cluster(base + L::READY, 0);
-    for (int p = thread; p < RANKS * L::HEADS; p += 128) {
+    ptx_mbarrier_wait(base + L::READY, 0);
+    for (int p = thread; p < RANKS * L::HEADS; p += 32 * L::SCORE_WARPS) {
         int h = p % L::HEADS, to = p / L::HEADS;
         float2 all = sum_chains<TILES, RANKS>(shared, 0, h);
         ptx_st_async_v2(ptx_mapa(base + sums + (rank * L::HEADS + h) * 8, to), all.x, all.y,
                         ptx_mapa(base + L::LANDED_SUMS, to));
     }
-    ptx_mbarrier_wait_cluster(base + L::LANDED_SUMS, 0);
+    ptx_mbarrier_wait(base + L::LANDED_SUMS, 0);
     float *weights = (float *)(shared + L::WEIGHTS);
-    for (int h = thread / 16; h < L::HEADS; h += 8) {
+    for (int h = thread / 16; h < L::HEADS; h += 2 * L::SCORE_WARPS) {
         int from = lane % 16;
         float2 part = make_float2(-INFINITY, 0);
         if (from < RANKS)
@@ -156,9 +157,9 @@ SMLA_DEVICE void combine_outputs(const struct smla_decode_args *args, char *shar
     using L = layout<TILES, RANKS>;
     int lane = thread % 32, first = first_block(rank, RANKS), blocks = first_block(rank + 1, RANKS) - first;
     struct item item = open_item<TILES>(args, blockIdx.x / RANKS);
-    ptx_barrier(1, 256); /* weights are there */
-    ptx_mbarrier_wait_cluster(base + L::LANDED, 0);
-    for (int p = thread / 32; p < blocks * TILES; p += 8) {
+    ptx_barrier(1, L::COMBINERS); /* weights are there */
+    ptx_mbarrier_wait(base + L::LANDED, 0);
+    for (int p = thread / 32; p < blocks * TILES; p += L::COMBINERS / 32) {
         int t = p % TILES, b = p / TILES;
         const char *records = shared + landing_area<TILES, RANKS>(args, t) + (b * 32 + lane) * 16;
         const float *weights = (const float *)(shared + L::WEIGHTS) + 8 * t + 2 * (lane % 4);

@@ -25,13 +25,14 @@ template <int TILES, int RANKS> SMLA_DEVICE void seal_slot(char *shared, uint32_
     }
 }
 
-/* The query's rows of this head group as a slot. */
+/* The query's rows of this head group as a slot of chain 0. */
 template <int TILES, int RANKS>
 SMLA_DEVICE void send_query(const struct smla_decode_args *args, char *shared, uint32_t base, struct item item,
-                            int chain, struct cursor at, int lane)
+                            struct cursor at, uint32_t buffer, int lane)
 {
-    int index = chain * SLOTS + at.slot, unit = lane & 7;
-    uint32_t slot = base + index * SLOT_BYTES;
+    using L = layout<TILES, RANKS>;
+    int unit = lane & 7;
+    uint32_t slot = base + at.slot * SLOT_BYTES;
 #pragma unroll
     for (int pass = 0; pass < 2 * TILES; pass++) {
         int h = 4 * pass + (lane >> 3), bytes = h < item.heads ? 16 : 0;
@@ -44,7 +45,14 @@ SMLA_DEVICE void send_query(const struct smla_decode_args *args, char *shared, u
             ptx_cp_async16(to + plane * PLANE_BYTES, latent + plane * 128 + unit * 16, bytes);
         ptx_cp_async16(to + (PLANES - 1) * PLANE_BYTES, rope + unit * 16, bytes);
     }
-    seal_slot<TILES, RANKS>(shared, base, index, 0, lane);
+    ptx_cp_async_mbarrier_arrive(base + L::QUERY + 8 * buffer);
+    if (lane == 0) {
+        *(uint32_t *)(shared + L::QUERY_AT + 4 * buffer) = at.slot;
+        ptx_mbarrier_arrive(base + L::QUERY + 8 * buffer);
+        /* Nobody waits for this slot as for one of keys; it counts in their barriers all the same. */
+        ptx_mbarrier_arrive_count(base + L::FULL + 8 * at.slot, 33);
+        ptx_mbarrier_arrive_count(base + L::SCORED + 8 * at.slot, TILES);
+    }
 }
 
 /* Fills the slot at `at` with the first `keys` pending entries. */
@@ -86,7 +94,7 @@ SMLA_DEVICE void offer_landing(const struct smla_decode_args *args, uint32_t bas
                                int lane)
 {
     using L = layout<TILES, RANKS>;
-    struct cursor at = {landing_slot(args, RANKS), next.turn};
+    struct cursor at = {landing_slot(args, RANKS, chain), next.turn};
     if (at.slot < next.slot)
         at.turn ^= 1; /* used in this turn already: wait for that use; else for that of the turn before */
     ptx_mbarrier_wait(base + L::EMPTY + 8 * (chain * SLOTS + at.slot), at.turn ^ 1);
@@ -132,17 +140,20 @@ SMLA_DEVICE void gather(const struct smla_decode_args *args, char *shared, uint3
 {
     int lane = threadIdx.x % 32;
     struct cursor at = {0, 0};
-    uint32_t index = blockIdx.x / RANKS, items = (uint32_t)args->rows * (uint32_t)args->head_groups;
+    uint32_t index = blockIdx.x / RANKS, items = (uint32_t)args->rows * (uint32_t)args->head_groups, buffer = 0;
     uint32_t place = entry_place<RANKS>(0, chain, rank, lane);
     struct item item = open_item<TILES>(args, index);
     int32_t entry = read_entry(&args->lists, list_of(&args->lists, item.row), place);
     __syncthreads(); /* barriers are there */
     if (RANKS > 1)
-        ptx_cluster_arrive();
+        ptx_cluster_arrive_relaxed();
     while (index < items) {
-        await_empty<TILES, RANKS>(base, chain, at);
-        send_query<TILES, RANKS>(args, shared, base, item, chain, at, lane);
-        advance(&at);
+        if (chain == 0) {
+            await_empty<TILES, RANKS>(base, chain, at);
+            send_query<TILES, RANKS>(args, shared, base, item, at, buffer, lane);
+            advance(&at);
+            buffer ^= 1;
+        }
         struct smla_row row = open_row(&args->lists, item.row);
         at = send_list<TILES, RANKS>(args, shared, base, &row, entry, chain, rank, at, lane);
         index += gridDim.x / RANKS;

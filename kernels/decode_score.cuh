@@ -2,45 +2,32 @@
 
 enum { K_STEPS = 36 };
 
-/* Query fragments of all 36 k-steps: 2 registers for each of them and 8 heads. */
-template <int TILES> SMLA_DEVICE void load_query(uint32_t q[K_STEPS][TILES][2], uint32_t slot, int lane)
+/* Query fragments of all 36 k-steps for the 8 heads of a tile: 2 registers each. */
+SMLA_DEVICE void load_query(uint32_t q[K_STEPS][2], uint32_t slot, int tile, int lane)
 {
 #pragma unroll
-    for (int k = 0; k < K_STEPS; k++)
-#pragma unroll
-        for (int t = 0; t < TILES; t++) {
-            int h = 8 * t + (lane & 7), unit = 2 * (k & 3) + ((lane >> 3) & 1);
-            ptx_ldmatrix_x2(q[k][t], slot + (k >> 2) * PLANE_BYTES + h * 128 + ((unit ^ (h & 7)) << 4));
-        }
+    for (int k = 0; k < K_STEPS; k++) {
+        int h = 8 * tile + (lane & 7), unit = 2 * (k & 3) + ((lane >> 3) & 1);
+        ptx_ldmatrix_x2(q[k], slot + (k >> 2) * PLANE_BYTES + h * 128 + ((unit ^ (h & 7)) << 4));
+    }
 }
 
-/* Scores of the slot's 16 keys: s[t] holds keys lane / 4 (+ 8) and heads 8 t + 2 (lane % 4) (+ 1), as mma gives it. */
-template <int TILES>
-SMLA_DEVICE void score_keys(float s[TILES][4], const uint32_t q[K_STEPS][TILES][2], uint32_t slot, int lane)
+/* Scores of the slot's 16 keys: s holds keys lane / 4 (+ 8) and heads 2 (lane % 4) (+ 1), as mma gives it. */
+SMLA_DEVICE void score_keys(float s[4], const uint32_t q[K_STEPS][2], uint32_t slot, int lane)
 {
-    enum { SUMS = TILES == 1 ? 4 : 2 }; /* independent chains of mma */
-    float part[SUMS][TILES][4];
-#pragma unroll
-    for (int a = 0; a < SUMS; a++)
-#pragma unroll
-        for (int t = 0; t < TILES; t++)
-            part[a][t][0] = part[a][t][1] = part[a][t][2] = part[a][t][3] = 0;
+    enum { SUMS = 4 }; /* independent chains of mma */
+    float part[SUMS][4] = {};
     uint32_t row = slot + (lane & 15) * 128;
 #pragma unroll
     for (int k = 0; k < K_STEPS; k++) {
         uint32_t keys[4];
         int unit = 2 * (k & 3) + (lane >> 4);
         ptx_ldmatrix_x4(keys, row + (k >> 2) * PLANE_BYTES + ((unit ^ (lane & 7)) << 4));
-#pragma unroll
-        for (int t = 0; t < TILES; t++)
-            ptx_mma_m16n8k16(part[k % SUMS][t], keys, q[k][t]);
+        ptx_mma_m16n8k16(part[k % SUMS], keys, q[k]);
     }
 #pragma unroll
-    for (int t = 0; t < TILES; t++)
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-            s[t][j] = SUMS == 4 ? (part[0][t][j] + part[1][t][j]) + (part[SUMS - 2][t][j] + part[SUMS - 1][t][j])
-                                : part[0][t][j] + part[1][t][j];
+    for (int j = 0; j < 4; j++)
+        s[j] = (part[0][j] + part[1][j]) + (part[2][j] + part[3][j]);
 }
 
 /* Largest over the lanes that hold the same heads. */
@@ -66,52 +53,54 @@ SMLA_DEVICE float reference(float m)
     return m == -INFINITY ? 0.0f : m;
 }
 
-/* Turns one tile's scores into P and writes it; keeps the chain's maxima m and this lane's sums l. */
-SMLA_DEVICE void soften(float s[4], float m[2], float l[2], char *p, float *maxima, float scale, int keys, int lane)
+/* Turns scores into P and writes it; keeps the chain's references m and this lane's sums l. A reference
+ * is raised only when a score exceeds it by more than 8: until then P stays below 2^8, as good in bf16 as below 1. */
+SMLA_DEVICE void soften(float s[4], float m[2], float l[2], char *p, float *references, float scale, int keys, int lane)
 {
-    bool valid[2] = {lane / 4 < keys, lane / 4 + 8 < keys};
+    bool valid[2] = {lane / 4 < keys, lane / 4 + 8 < keys}, exceeds = false;
     float w[4];
 #pragma unroll
-    for (int j = 0; j < 4; j++)
+    for (int j = 0; j < 4; j++) {
         s[j] = valid[j >> 1] ? s[j] * scale : -INFINITY;
+        exceeds |= s[j] > m[j & 1] + 8;
+    }
+    if (__any_sync(~0u, exceeds)) {
+#pragma unroll
+        for (int c = 0; c < 2; c++) {
+            float old = m[c];
+            m[c] = fmaxf(old, ceilf(max_over_keys(fmaxf(s[c], s[c + 2]))));
+            l[c] *= ptx_ex2(old - reference(m[c]));
+        }
+    }
 #pragma unroll
     for (int c = 0; c < 2; c++) {
-        float old = m[c];
-        m[c] = fmaxf(old, ceilf(max_over_keys(fmaxf(s[c], s[c + 2]))));
-        float sub = reference(m[c]);
-        w[c] = ptx_ex2(s[c] - sub);
-        w[c + 2] = ptx_ex2(s[c + 2] - sub);
-        l[c] = l[c] * ptx_ex2(old - sub) + (w[c] + w[c + 2]);
+        w[c] = ptx_ex2(s[c] - reference(m[c]));
+        w[c + 2] = ptx_ex2(s[c + 2] - reference(m[c]));
+        l[c] += w[c] + w[c + 2];
     }
     uint32_t *to = (uint32_t *)(p + lane / 4 * 16) + lane % 4;
     to[0] = ptx_pack_bf16x2(w[0], w[1]);
     to[32] = ptx_pack_bf16x2(w[2], w[3]);
     if (lane < 4)
-        *(float2 *)(maxima + 2 * lane) = make_float2(m[0], m[1]);
+        *(float2 *)(references + 2 * lane) = make_float2(m[0], m[1]);
 }
 
-/* One row's slots of a chain. */
+/* One row's slots of a chain, for the 8 heads of a tile. */
 template <int TILES, int RANKS>
-SMLA_DEVICE void score_row(const struct smla_decode_args *args, char *shared, uint32_t base, int chain,
-                           struct cursor *at, uint32_t buffer, int lane)
+SMLA_DEVICE void score_row(const struct smla_decode_args *args, char *shared, uint32_t base, int chain, int tile,
+                           struct cursor *at, uint32_t row, int lane)
 {
     using L = layout<TILES, RANKS>;
-    uint32_t q[K_STEPS][TILES][2];
-    float m[TILES][2], l[TILES][2];
-    int index = chain * SLOTS + at->slot;
-    ptx_mbarrier_wait(base + L::FULL + 8 * index, at->turn);
-    load_query<TILES>(q, base + index * SLOT_BYTES, lane);
+    uint32_t q[K_STEPS][2];
+    float m[2] = {-INFINITY, -INFINITY}, l[2] = {0, 0};
+    ptx_mbarrier_wait(base + L::QUERY + 8 * (row & 1), row >> 1 & 1);
+    uint32_t index = *(const uint32_t *)(shared + L::QUERY_AT + 4 * (row & 1));
+    load_query(q, base + index * SLOT_BYTES, tile, lane);
     __syncwarp();
-    if (lane == 0) { /* nobody sums the query; its slot counts in both barriers all the same */
-        ptx_mbarrier_arrive(base + L::SCORED + 8 * index);
-        ptx_mbarrier_arrive_count(base + L::EMPTY + 8 * index, 4);
-    }
-    advance(at);
-#pragma unroll
-    for (int t = 0; t < TILES; t++) {
-        m[t][0] = m[t][1] = -INFINITY;
-        l[t][0] = l[t][1] = 0;
-    }
+    if (lane == 0)
+        ptx_mbarrier_arrive_count(base + L::EMPTY + 8 * index, CONSUMERS / L::SCORE_WARPS);
+    if (chain == 0)
+        advance(at);
     for (bool last = false; !last; advance(at)) {
         index = chain * SLOTS + at->slot;
         ptx_mbarrier_wait(base + L::FULL + 8 * index, at->turn);
@@ -119,49 +108,43 @@ SMLA_DEVICE void score_row(const struct smla_decode_args *args, char *shared, ui
         int keys = fill & 0xff;
         last = fill >> 8;
         if (keys) {
-            float s[TILES][4];
-            score_keys<TILES>(s, q, base + index * SLOT_BYTES, lane);
-#pragma unroll
-            for (int t = 0; t < TILES; t++)
-                soften(s[t], m[t], l[t], shared + L::P + (index * TILES + t) * KEYS * 16,
-                       (float *)(shared + L::MAXIMA) + index * L::HEADS + 8 * t, args->scale_log2, keys, lane);
+            float s[4];
+            score_keys(s, q, base + index * SLOT_BYTES, lane);
+            soften(s, m, l, shared + L::P + (index * TILES + tile) * KEYS * 16,
+                   (float *)(shared + L::REFERENCES) + index * L::HEADS + 8 * tile, args->scale_log2, keys, lane);
         }
         __syncwarp();
         if (lane == 0)
             ptx_mbarrier_arrive(base + L::SCORED + 8 * index);
     }
-#pragma unroll
-    for (int t = 0; t < TILES; t++) {
-        float a = sum_over_keys(l[t][0]), b = sum_over_keys(l[t][1]);
-        if (lane < 4)
-            *(float4 *)(shared + L::SUMS + ((buffer * CHAINS + chain) * L::HEADS + 8 * t + 2 * lane) * 8) =
-                make_float4(m[t][0], a, m[t][1], b);
-    }
+    float a = sum_over_keys(l[0]), b = sum_over_keys(l[1]);
+    if (lane < 4)
+        *(float4 *)(shared + L::SUMS + ((row % 3 * CHAINS + chain) * L::HEADS + 8 * tile + 2 * lane) * 8) =
+            make_float4(m[0], a, m[1], b);
     __syncwarp();
     if (lane == 0)
-        ptx_mbarrier_arrive(base + L::SUMMED + 8 * buffer);
+        ptx_mbarrier_arrive(base + L::SUMMED + 8 * (row % 3));
 }
 
 template <int TILES, int RANKS> SMLA_DEVICE void combine_sums(const struct smla_decode_args *args, char *shared,
-                                                              uint32_t base, int warp, int rank);
+                                                              uint32_t base, int thread, int rank);
 template <int TILES, int RANKS> SMLA_DEVICE void combine_outputs(const struct smla_decode_args *args, char *shared,
                                                                  uint32_t base, int thread, int rank);
 
 template <int TILES, int RANKS>
-SMLA_DEVICE void score(const struct smla_decode_args *args, char *shared, uint32_t base, int chain, int rank)
+SMLA_DEVICE void score(const struct smla_decode_args *args, char *shared, uint32_t base, int warp, int rank)
 {
-    int lane = threadIdx.x % 32;
+    int lane = threadIdx.x % 32, thread = threadIdx.x - 32 * CHAINS;
     struct cursor at = {0, 0};
-    uint32_t items = (uint32_t)args->rows * (uint32_t)args->head_groups;
-    struct cursor row = {0, 0};
+    uint32_t items = (uint32_t)args->rows * (uint32_t)args->head_groups, row = 0;
     __syncthreads();
     if (RANKS > 1)
-        ptx_cluster_arrive();
-    for (uint32_t index = blockIdx.x / RANKS; index < items; index += gridDim.x / RANKS, advance(&row))
-        score_row<TILES, RANKS>(args, shared, base, chain, &at, row.slot, lane);
+        ptx_cluster_arrive_relaxed();
+    for (uint32_t index = blockIdx.x / RANKS; index < items; index += gridDim.x / RANKS, row++)
+        score_row<TILES, RANKS>(args, shared, base, warp % CHAINS, warp / CHAINS, &at, row, lane);
     if (RANKS > 1) {
         ptx_cluster_wait();
-        combine_sums<TILES, RANKS>(args, shared, base, chain, rank);
-        combine_outputs<TILES, RANKS>(args, shared, base, threadIdx.x - 128, rank);
+        combine_sums<TILES, RANKS>(args, shared, base, thread, rank);
+        combine_outputs<TILES, RANKS>(args, shared, base, thread, rank);
     }
 }

@@ -48,14 +48,6 @@ SMLA_DEVICE void ptx_mbarrier_wait(uint32_t barrier, uint32_t parity)
                  "@!p bra again;\n}" ::"r"(barrier), "r"(parity) : "memory");
 }
 
-/* As above, and sees what other CTAs of the cluster released. */
-SMLA_DEVICE void ptx_mbarrier_wait_cluster(uint32_t barrier, uint32_t parity)
-{
-    asm volatile("{\n.reg .pred p;\n"
-                 "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n"
-                 "@!p bra again;\n}" ::"r"(barrier), "r"(parity) : "memory");
-}
-
 /* The address of another CTA's copy of `address`. */
 SMLA_DEVICE uint32_t ptx_mapa(uint32_t address, uint32_t rank)
 {
@@ -77,9 +69,10 @@ SMLA_DEVICE void ptx_st_async_v4(uint32_t to, const float v[4], uint32_t barrier
                      to), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(barrier) : "memory");
 }
 
-SMLA_DEVICE void ptx_cluster_arrive(void)
+/* Orders nothing: for barriers set up before, with ptx_fence_mbarrier_init. */
+SMLA_DEVICE void ptx_cluster_arrive_relaxed(void)
 {
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
 
 SMLA_DEVICE void ptx_cluster_wait(void)

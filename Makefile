@@ -32,7 +32,9 @@ test:
 bench: all
 	@tools/setup bench
 	@mkdir -p bench/results
-	$(BUILD)/smla bench -o bench/results/$(MACHINE).csv --plot bench/results/$(MACHINE).svg
+	$(BUILD)/smla bench --backend cpu -o bench/results/$(MACHINE).csv --plot bench/results/$(MACHINE).svg
+	$(BUILD)/smla bench --backend cuda -o bench/results/$(MACHINE)-cuda.csv \
+		--plot bench/results/$(MACHINE)-cuda.svg || [ $$? -eq 3 ]
 
 install: all
 	DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(abspath $(PREFIX))"

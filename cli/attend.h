@@ -6,12 +6,15 @@
 #include <smla/smla.h>
 #include <stdbool.h>
 
+#include "attend_gpu.h"
+
 enum { ATTEND_TEXT = 320, ATTEND_BACKENDS = 8 };
 
 struct attend_options {
-    int backend; /* smla_backend */
-    int isa;     /* smla_isa, or -1: the best one */
-    int threads; /* 0: one for each CPU, fewer for small steps */
+    int backend;        /* smla_backend */
+    int isa;            /* smla_isa, or -1: the best one */
+    int threads;        /* 0: one for each CPU, fewer for small steps */
+    bool portable, pdl; /* GPU: kernels for any GPU; programmatic dependent launch */
 };
 
 /* A backend and why it was not used; "" for the one that is. */
@@ -31,9 +34,11 @@ struct attend {
     smla_step *step;
     smla_plan_info plan_info;
     smla_step_info step_info;
+    struct attend_gpu gpu; /* open if the GPU is chosen; tensors and workspace are in its memory then */
     void *workspace;
     float *out;          /* [T, H, 512] */
     float *lse;          /* [T, H] */
+    double first_result; /* when the first result was here, by report_clock */
     double median, best; /* seconds of a run */
     int runs;
     char error[ATTEND_TEXT]; /* why a call below failed */

@@ -191,7 +191,8 @@ int bench_measure(struct bench_result *result, const struct bench_case *shape, c
 {
     struct session session = {0};
     struct timing timing = {0};
-    *result = (struct bench_result){.shape = *shape, .floor_us = NAN, .ratio = NAN, .peer_us = NAN};
+    *result = (struct bench_result){
+        .shape = *shape, .backend = SMLA_BACKEND_CPU, .floor_us = NAN, .ratio = NAN, .peer_us = NAN};
     smla_status status = open_session(&session, shape, result->error);
     if (status == SMLA_OK && !fill_session(&session, shape, pool)) {
         status = SMLA_ERROR_MEMORY;

@@ -12,23 +12,25 @@ struct bench_pool {
     int64_t count;  /* a multiple of BENCH_BLOCK_SIZE */
 };
 
-enum { BENCH_BLOCK_SIZE = 64, BENCH_ROW = 576, BENCH_TEXT = 256 };
+enum { BENCH_BLOCK_SIZE = 64, BENCH_ROW = 576, BENCH_TEXT = 640 };
 
 struct bench_case {
-    int isa; /* smla_isa, or -1: the best one */
-    int threads, heads, topk;
+    int isa;     /* smla_isa, or -1: the best one */
+    int threads; /* 0 on a GPU */
+    int heads, topk;
     int64_t tokens;
 };
 
 /* NaN = unknown. */
 struct bench_result {
     struct bench_case shape;
+    smla_backend backend;
     int isa; /* in use */
     char kernel[64];
     double us, us_best; /* median and least of `runs` */
     int runs;
     double gbps, tflops; /* at the median */
-    double floor_us;     /* FMA-peak time of the threads */
+    double floor_us;     /* FMA-peak time of the threads; on a GPU the gather floor */
     double ratio;        /* us / floor_us */
     double peer_us;
     char error[BENCH_TEXT]; /* why it could not be measured */

@@ -8,8 +8,37 @@
 
 #include "report.h"
 
+/* What else was asked for, each behind a comma. */
+static void print_gpu_options(const struct bench_gpu_options *options)
+{
+    printf("lists   %s", options->positions ? "positions in requests with shuffled blocks" : "cache slots");
+    if (options->invalid > 0)
+        printf(", %g of the entries -1", options->invalid);
+    if (options->splits)
+        printf(", %d splits", options->splits);
+    printf("%s%s%s\n", options->portable ? ", portable kernels" : "",
+           options->pdl ? ", programmatic dependent launch" : "", options->check ? ", checked" : "");
+}
+
+static void print_gpu(const struct bench_report *report)
+{
+    const struct device_facts *gpu = report->gpu;
+    printf("gpu     %s, sm_%d, %d processors, driver for CUDA %d.%d\n", gpu->name, gpu->arch, gpu->processors,
+           gpu->driver / 1000, gpu->driver % 1000 / 10);
+    printf("pool    %" PRId64 " rows, %.2f GB; last cache %.0f MB\n", report->pool_rows,
+           1e-9 * (double)report->pool_rows * 2 * BENCH_ROW, 1e-6 * (double)gpu->l2_bytes);
+    print_gpu_options(report->gpu_options);
+    putchar('\n');
+}
+
 void bench_print_machine(const struct bench_report *report)
 {
+    if (report->gpu) {
+        print_gpu(report);
+        return;
+    }
+    if (*report->no_gpu)
+        printf("gpu     not measured: %s\n", report->no_gpu);
     printf("cpu     %s, %d CPUs may be used\n", report->machine.cpu_name, report->machine.cpus);
     printf("peak    %.1f GFLOP/s a core; multiply-adds of", report->core_gflops);
     for (int i = 0; i < SMLA_ISA_COUNT; i++)
@@ -30,6 +59,30 @@ void bench_print_titles(void)
            "threads", "us", "least us", "GB/s", "TFLOP/s", "floor us", "ratio", "peer us");
 }
 
+void bench_print_host_titles(void)
+{
+    printf("%5s %6s %5s %14s %14s\n", "heads", "tokens", "topk", "us of a run", "us of an update");
+}
+
+void bench_print_host_line(const struct bench_case *shape, const struct bench_host_cost *cost)
+{
+    printf("%5d %6" PRId64 " %5d %14.2f %14.2f\n", shape->heads, shape->tokens, shape->topk, cost->run_us,
+           cost->update_us);
+    fflush(stdout);
+}
+
+json_t *bench_host_json(const struct bench_case *shape, const struct bench_host_cost *cost)
+{
+    return json_pack("{s:i, s:I, s:i, s:f, s:f}", "heads", shape->heads, "tokens", (json_int_t)shape->tokens,
+                     "topk", shape->topk, "run_us", cost->run_us, "update_us", cost->update_us);
+}
+
+/* NaN on a GPU. */
+static double threads_of(const struct bench_case *shape)
+{
+    return shape->threads ? shape->threads : (double)NAN;
+}
+
 /* A number in its column, or a dash. */
 static void print_known(double value, int width, int digits)
 {
@@ -42,12 +95,14 @@ static void print_known(double value, int width, int digits)
 void bench_print_line(const struct bench_result *result)
 {
     const struct bench_case *shape = &result->shape;
-    printf("%-34s %5d %6" PRId64 " %5d %7d %11.1f %11.1f %8.2f %7.4f", result->kernel, shape->heads,
-           shape->tokens, shape->topk, shape->threads, result->us, result->us_best, result->gbps,
-           result->tflops);
-    print_known(result->floor_us, 11, 1);
+    int digits = result->backend == SMLA_BACKEND_CUDA ? 2 : 1;
+    printf("%-34s %5d %6" PRId64 " %5d", result->kernel, shape->heads, shape->tokens, shape->topk);
+    print_known(threads_of(shape), 7, 0);
+    printf(" %11.*f %11.*f %8.2f %7.*f", digits, result->us, digits, result->us_best, result->gbps,
+           result->backend == SMLA_BACKEND_CUDA ? 1 : 4, result->tflops);
+    print_known(result->floor_us, 11, digits);
     print_known(result->ratio, 6, 2);
-    print_known(result->peer_us, 11, 1);
+    print_known(result->peer_us, 11, digits);
     putchar('\n');
     fflush(stdout);
 }
@@ -55,18 +110,44 @@ void bench_print_line(const struct bench_result *result)
 static json_t *result_json(const struct bench_result *result)
 {
     const struct bench_case *shape = &result->shape;
-    return json_pack("{s:s, s:s, s:i, s:I, s:i, s:i, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o}", "backend",
-                     smla_backend_name(SMLA_BACKEND_CPU), "kernel", result->kernel, "heads", shape->heads,
-                     "tokens", (json_int_t)shape->tokens, "topk", shape->topk, "threads", shape->threads,
-                     "us", report_number(result->us), "us_best", report_number(result->us_best), "runs",
+    return json_pack("{s:s, s:s, s:i, s:I, s:i, s:o, s:o, s:o, s:i, s:o, s:o, s:o, s:o, s:o}", "backend",
+                     smla_backend_name(result->backend), "kernel", result->kernel, "heads", shape->heads,
+                     "tokens", (json_int_t)shape->tokens, "topk", shape->topk, "threads",
+                     shape->threads ? json_integer(shape->threads) : json_null(), "us",
+                     report_number(result->us), "us_best", report_number(result->us_best), "runs",
                      result->runs, "gbps", report_number(result->gbps), "tflops",
                      report_number(result->tflops), "floor_us", report_number(result->floor_us), "ratio",
                      report_number(result->ratio), "peer_us", report_number(result->peer_us));
 }
 
+static json_t *results_json(const struct bench_report *report)
+{
+    json_t *results = json_array();
+    for (int i = 0; i < report->result_count; i++)
+        json_array_append_new(results, result_json(&report->results[i]));
+    return results;
+}
+
+static void print_gpu_json(const struct bench_report *report)
+{
+    const struct device_facts *gpu = report->gpu;
+    const struct bench_gpu_options *options = report->gpu_options;
+    json_t *facts = json_pack("{s:o, s:i, s:i, s:i}", "name", report_text(gpu->name), "arch", gpu->arch,
+                              "processors", gpu->processors, "driver", gpu->driver);
+    json_t *asked = json_pack("{s:b, s:b, s:b, s:b, s:f, s:i}", "pdl", options->pdl, "portable",
+                              options->portable, "positions", options->positions, "check", options->check,
+                              "invalid", options->invalid, "splits", options->splits);
+    report_json(json_pack("{s:o, s:o, s:I, s:o}", "gpu", facts, "options", asked, "pool_rows",
+                          (json_int_t)report->pool_rows, "results", results_json(report)));
+}
+
 void bench_print_json(const struct bench_report *report)
 {
-    json_t *roofs = json_array(), *results = json_array(), *peaks = json_object();
+    if (report->gpu) {
+        print_gpu_json(report);
+        return;
+    }
+    json_t *roofs = json_array(), *peaks = json_object();
     for (int i = 0; i < SMLA_ISA_COUNT; i++)
         if (report->peaks[i] > 0)
             json_object_set_new(peaks, smla_isa_name((smla_isa)i), report_number(report->peaks[i]));
@@ -74,12 +155,10 @@ void bench_print_json(const struct bench_report *report)
         json_array_append_new(roofs, json_pack("{s:i, s:o, s:o}", "threads", report->roofs[i].threads,
                                                "gflops", report_number(report->roofs[i].gflops),
                                                "gather_gbps", report_number(report->roofs[i].gather_gbps)));
-    for (int i = 0; i < report->result_count; i++)
-        json_array_append_new(results, result_json(&report->results[i]));
     report_json(json_pack("{s:o, s:s, s:o, s:o, s:I, s:o, s:o}", "cpu", report_text(report->machine.cpu_name),
                           "isa", smla_isa_name(report->isa), "core_gflops",
                           report_number(report->core_gflops), "peaks", peaks, "pool_rows",
-                          (json_int_t)report->pool_rows, "roofs", roofs, "results", results));
+                          (json_int_t)report->pool_rows, "roofs", roofs, "results", results_json(report)));
 }
 
 /* A number after its comma, or nothing. */
@@ -99,8 +178,9 @@ bool bench_write_csv(const struct bench_report *report, const char *path, struct
     for (int i = 0; i < report->result_count; i++) {
         const struct bench_result *result = &report->results[i];
         const struct bench_case *shape = &result->shape;
-        fprintf(file.stream, "%s,%s,%d,%" PRId64 ",%d,%d", smla_backend_name(SMLA_BACKEND_CPU),
-                result->kernel, shape->heads, shape->tokens, shape->topk, shape->threads);
+        fprintf(file.stream, "%s,%s,%d,%" PRId64 ",%d", smla_backend_name(result->backend), result->kernel,
+                shape->heads, shape->tokens, shape->topk);
+        put_known(file.stream, threads_of(shape), 0);
         put_known(file.stream, result->us, 2);
         put_known(file.stream, result->gbps, 3);
         put_known(file.stream, result->tflops, 5);

@@ -65,7 +65,8 @@ static void put_axes(FILE *script, const struct bench_report *report, struct ran
         fprintf(script, "%s\"%.3g\\nH = %d\" %g", i ? ", " : "", intensity, result->shape.heads, intensity);
     }
     for (int i = 0; i < report->roof_count; i++)
-        widen(&y, report->roofs[i].gflops);
+        if (isfinite(report->roofs[i].gflops))
+            widen(&y, report->roofs[i].gflops);
     x->low /= 2;
     x->high *= 2;
     fprintf(script, ")\nset xrange [%g:%g]\nset yrange [%g:%g]\n", x->low, x->high, y.low / 2, y.high * 2);
@@ -106,22 +107,34 @@ static int put_points(FILE *script, const struct bench_report *report, int *firs
     return series;
 }
 
+/* A GPU's roof is the gather alone: nothing here measures its tensor cores. */
+static void put_roof(FILE *script, const struct bench_roof *roof, const char *colour)
+{
+    if (!roof->threads) {
+        fprintf(script, "x*%g w l lw 2 lc rgb '#000000' t 'gather floor: %.4g GB/s'", roof->gather_gbps,
+                roof->gather_gbps);
+        return;
+    }
+    fprintf(script, "(x*%g < %g ? x*%g : %g) w l lw 2 lc rgb '%s' t '%d thread%s: %.3g GB/s, %.4g GFLOP/s'",
+            roof->gather_gbps, roof->gflops, roof->gather_gbps, roof->gflops, colour, roof->threads,
+            roof->threads == 1 ? "" : "s", roof->gather_gbps, roof->gflops);
+}
+
 static void put_plot(FILE *script, const struct bench_report *report, const int *firsts, int series)
 {
     fputs("set samples 400\nplot ", script);
     for (int i = 0; i < report->roof_count; i++) {
-        const struct bench_roof *roof = &report->roofs[i];
-        fprintf(script,
-                "%s(x*%g < %g ? x*%g : %g) w l lw 2 lc rgb '%s' t '%d thread%s: %.3g GB/s, %.4g GFLOP/s'",
-                i ? ", " : "", roof->gather_gbps, roof->gflops, roof->gather_gbps, roof->gflops,
-                colours[i % COLOURS], roof->threads, roof->threads == 1 ? "" : "s", roof->gather_gbps,
-                roof->gflops);
+        fputs(i ? ", " : "", script);
+        put_roof(script, &report->roofs[i], colours[i % COLOURS]);
     }
     for (int s = 0; s < series; s++) {
         const struct bench_case *shape = &report->results[firsts[s]].shape;
-        fprintf(script, ", $series%d w p pt %d ps 0.9 lc rgb '%s' t '%d thread%s, %lld row%s, top-k %d'", s,
-                4 + 2 * (s % 5) + 1, colours[roof_of(report, shape->threads) % COLOURS], shape->threads,
-                shape->threads == 1 ? "" : "s", (long long)shape->tokens, shape->tokens == 1 ? "" : "s",
+        int colour = shape->threads ? roof_of(report, shape->threads) : s;
+        fprintf(script, "%s$series%d w p pt %d ps 0.9 lc rgb '%s' t '", s || report->roof_count ? ", " : "",
+                s, 4 + 2 * (s % 5) + 1, colours[colour % COLOURS]);
+        if (shape->threads)
+            fprintf(script, "%d thread%s, ", shape->threads, shape->threads == 1 ? "" : "s");
+        fprintf(script, "%lld row%s, top-k %d'", (long long)shape->tokens, shape->tokens == 1 ? "" : "s",
                 shape->topk);
     }
     fputc('\n', script);
@@ -137,8 +150,10 @@ static bool draw(const struct bench_report *report, const char *image, struct io
         return io_fail(error, "gnuplot cannot be started: %s", strerror(errno));
     }
     struct range x;
-    char title[160];
-    snprintf(title, sizeof title, "smla on %s, %s", report->machine.cpu_name, smla_isa_name(report->isa));
+    char title[224];
+    snprintf(title, sizeof title, "smla on %s, %s",
+             report->gpu ? report->gpu->name : report->machine.cpu_name,
+             report->gpu ? smla_backend_name(report->backend) : smla_isa_name(report->isa));
     fputs("set terminal svg size 1000,600 font 'sans,13' background rgb 'white'\nset output ", script);
     put_quoted(script, image);
     fputs("\nset title ", script);

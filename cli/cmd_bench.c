@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "args.h"
+#include "bench_args.h"
 #include "bench_case.h"
+#include "bench_gpu.h"
 #include "bench_output.h"
 #include "command.h"
 #include "gather.h"
@@ -14,146 +15,77 @@
 #include "progress.h"
 #include "report.h"
 
-enum {
-    KEY_BACKEND = 256,
-    KEY_ISA,
-    KEY_THREADS,
-    KEY_HEADS,
-    KEY_ROWS,
-    KEY_TOPK,
-    KEY_PLOT,
-    KEY_PEERS,
-    KEY_SECONDS,
-    KEY_POOL_ROWS,
-    KEY_JSON
+/* What one call of the command holds. */
+struct bench {
+    struct bench_args args;
+    smla_backend backend;
+    struct peers peers;
+    struct bench_report report;
+    struct bench_pool pool; /* of the CPU */
+    struct bench_gpu gpu;
+    struct progress progress;
 };
 
-static const struct argp_option options[] = {
-    {"backend", KEY_BACKEND, "NAME", 0, "auto (default) or cpu; cuda says why not", 0},
-    {"isa", KEY_ISA, "NAME", 0,
-     "scalar, avx2, avx512, avx512_bf16 or amx_bf16 (default: the library chooses)", 0},
-    {"threads", KEY_THREADS, "LIST", 0, "Numbers of threads (default: 1 and all CPUs)", 0},
-    {"heads", KEY_HEADS, "LIST", 0, "Query heads (default 8,16,32,64,128)", 0},
-    {"rows", KEY_ROWS, "LIST", 0, "Query rows (default 1,16)", 0},
-    {"topk", KEY_TOPK, "LIST", 0, "Widths of the lists (default 2048)", 0},
-    {"output", 'o', "CSV", 0, "Write the table as CSV", 0},
-    {"plot", KEY_PLOT, "SVG", 0, "Draw a roofline with gnuplot", 0},
-    {"peers", KEY_PEERS, "CSV", 0,
-     "Times of others, with columns heads, tokens, topk, us and perhaps threads", 0},
-    {"seconds", KEY_SECONDS, "X", 0, "Time for each line (default 0.3)", 0},
-    {"pool-rows", KEY_POOL_ROWS, "N", 0,
-     "Cache rows to draw from (default: four times the last cache, if memory allows)", 0},
-    {"json", KEY_JSON, NULL, 0, "Report as JSON", 0},
-    {0},
-};
-
-static const char doc[] =
-    "Measures all combinations of the given shapes: random lists over a pool larger than the caches, another "
-    "list "
-    "each time, bf16 out, lse included. LIST is numbers with commas between."
-    "\v"
-    "Columns: us is the median, GB/s counts 1152 bytes for each gathered row, TFLOP/s 2176 FLOP for each row "
-    "and "
-    "head. The floor is what that many FLOP take at the peak of one core times the threads; the peak is that "
-    "of the "
-    "fastest multiply-add which the instruction set in use and those below it have, measured in the same "
-    "run. Ratio "
-    "is us over floor. The peer is the shortest time for the shape in the --peers file.\n"
-    "\n"
-    "Examples:\n"
-    "  smla bench\n"
-    "  smla bench --heads 8,64 --rows 1 --threads 1,2 -o bench.csv --plot bench.svg\n"
-    "  smla bench --isa avx2 --threads 1 --peers others.csv --json\n";
-
-struct bench_args {
-    int backend, isa;
-    struct args_list threads, heads, rows, topk;
-    const char *csv, *plot, *peers;
-    double seconds;
-    int64_t pool_rows;
-    bool json;
-};
-
-static error_t parse(int key, char *argument, struct argp_state *state)
+/* Sees before any measuring that the backend and all shapes are possible; the reason why not is one line. */
+static int check_shapes(const struct bench_args *args, smla_backend backend, char reason[BENCH_TEXT])
 {
-    struct bench_args *args = state->input;
-    switch (key) {
-    case KEY_BACKEND:
-        return args_backend(state, argument, &args->backend);
-    case KEY_ISA:
-        return args_isa(state, argument, &args->isa);
-    case KEY_THREADS:
-        return args_ints(state, "--threads", argument, 1, 1024, &args->threads);
-    case KEY_HEADS:
-        return args_ints(state, "--heads", argument, 1, INT32_MAX, &args->heads);
-    case KEY_ROWS:
-        return args_ints(state, "--rows", argument, 1, 1 << 20, &args->rows);
-    case KEY_TOPK:
-        return args_ints(state, "--topk", argument, 1, 1 << 20, &args->topk);
-    case 'o':
-        args->csv = argument;
-        return 0;
-    case KEY_PLOT:
-        args->plot = argument;
-        return 0;
-    case KEY_PEERS:
-        args->peers = argument;
-        return 0;
-    case KEY_SECONDS:
-        return args_real(state, "--seconds", argument, 0.001, 3600, &args->seconds);
-    case KEY_POOL_ROWS:
-        return args_int(state, "--pool-rows", argument, 1, INT32_MAX - BENCH_BLOCK_SIZE, &args->pool_rows);
-    case KEY_JSON:
-        args->json = true;
-        return 0;
-    case ARGP_KEY_ARG:
-        return args_refuse(state, "unexpected argument '%s': accepted: options only", argument);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static void use_default(struct args_list *list, int count, const int64_t *values)
-{
-    if (list->count)
-        return;
-    list->count = count;
-    memcpy(list->values, values, (size_t)count * sizeof *values);
-}
-
-static void fill_defaults(struct bench_args *args, const smla_machine *machine)
-{
-    const int64_t threads[] = {1, machine->cpus}, heads[] = {8, 16, 32, 64, 128}, rows[] = {1, 16},
-                  topk[] = {2048};
-    use_default(&args->threads, machine->cpus > 1 ? 2 : 1, threads);
-    use_default(&args->heads, 5, heads);
-    use_default(&args->rows, 2, rows);
-    use_default(&args->topk, 1, topk);
-}
-
-/* Sees before any measuring that the backend, the instruction set and all shapes are possible. */
-static int check_support(const struct bench_args *args, smla_isa *isa)
-{
-    char reason[BENCH_TEXT];
     struct bench_case shape = {.topk = 1};
     smla_problem problem;
-    smla_backend backend = args->backend == SMLA_BACKEND_CUDA ? SMLA_BACKEND_CUDA : SMLA_BACKEND_CPU;
     for (int i = 0; i < args->heads.count; i++) {
         shape.heads = (int)args->heads.values[i];
         bench_problem(&problem, &shape);
-        smla_status status = smla_support_query(&problem, backend, 0, NULL, reason, sizeof reason);
+        smla_status status = smla_support_query(&problem, backend, 0, NULL, reason, BENCH_TEXT);
         if (status != SMLA_OK)
-            return report_failure(args->json, report_exit_of(status), "backend %s: %s",
-                                  smla_backend_name(backend), reason);
+            return report_exit_of(status);
     }
-    if (backend == SMLA_BACKEND_CUDA)
-        return report_failure(args->json, EXIT_UNSUPPORTED,
-                              "backend cuda: this tool keeps its tensors in host memory");
-    int code = bench_probe(args->isa, isa, reason);
-    return code == EXIT_RIGHT ? code : report_failure(args->json, code, "backend cpu: %s", reason);
+    return EXIT_RIGHT;
 }
 
-/* Peak and gather bandwidth, for each number of threads. */
+static int open_gpu(struct bench *bench, char reason[BENCH_TEXT])
+{
+    bench->args.gpu.pool_rows = bench->args.pool_rows;
+    int code = check_shapes(&bench->args, SMLA_BACKEND_CUDA, reason);
+    if (code != EXIT_RIGHT)
+        return code;
+    progress_begin(&bench->progress, "opening the GPU");
+    code = bench_gpu_open(&bench->gpu, &bench->args.gpu, reason);
+    progress_end(&bench->progress);
+    if (code == EXIT_RIGHT) {
+        bench->report.gpu = device_facts(bench->gpu.device);
+        bench->report.gpu_options = &bench->gpu.options;
+        bench->report.pool_rows = bench->gpu.pool_rows;
+    }
+    return code;
+}
+
+static int open_cpu(struct bench *bench, char reason[BENCH_TEXT])
+{
+    int code = check_shapes(&bench->args, SMLA_BACKEND_CPU, reason);
+    return code == EXIT_RIGHT ? bench_probe(bench->args.isa, &bench->report.isa, reason) : code;
+}
+
+/* The GPU if there is one and nothing else was asked for. */
+static int choose_backend(struct bench *bench)
+{
+    char reason[BENCH_TEXT] = "";
+    int code = EXIT_UNSUPPORTED, wanted = bench->args.backend;
+    bench->backend = SMLA_BACKEND_CUDA;
+    if (wanted != SMLA_BACKEND_CPU)
+        code = open_gpu(bench, reason);
+    if (code != EXIT_RIGHT && wanted != SMLA_BACKEND_CUDA) {
+        snprintf(bench->report.no_gpu, sizeof bench->report.no_gpu, "%s", reason);
+        bench->backend = SMLA_BACKEND_CPU;
+        code = open_cpu(bench, reason);
+    }
+    if (code != EXIT_RIGHT)
+        return report_failure(bench->args.json, code, "backend %s: %s", smla_backend_name(bench->backend),
+                              reason);
+    bench->report.backend = bench->backend;
+    bench_args_defaults(&bench->args, bench->backend, &bench->report.machine);
+    return EXIT_RIGHT;
+}
+
+/* Peak and gather bandwidth of the CPU, for each number of threads. */
 static bool measure_roofs(struct bench_report *report, const struct bench_args *args,
                           const struct bench_pool *pool)
 {
@@ -170,13 +102,19 @@ static bool measure_roofs(struct bench_report *report, const struct bench_args *
     return true;
 }
 
-static void compare_result(struct bench_result *result, double core_gflops, const struct peers *peers)
+static int measure_machine(struct bench *bench)
 {
-    const struct bench_case *shape = &result->shape;
-    if (core_gflops > 0)
-        result->floor_us = result->tflops * 1e3 * result->us / (core_gflops * shape->threads);
-    result->ratio = result->us / result->floor_us;
-    result->peer_us = peers_find(peers, shape->heads, shape->tokens, shape->topk, shape->threads);
+    if (bench->backend != SMLA_BACKEND_CPU)
+        return EXIT_RIGHT;
+    progress_begin(&bench->progress, "measuring the machine");
+    bool made = bench_pool_make(&bench->pool, bench->args.pool_rows);
+    bool measured = made && measure_roofs(&bench->report, &bench->args, &bench->pool);
+    progress_end(&bench->progress);
+    bench->report.pool_rows = bench->pool.count;
+    if (!made)
+        return report_failure(bench->args.json, EXIT_FAILED, "no memory for a pool of %lld rows",
+                              (long long)bench->pool.count);
+    return measured ? EXIT_RIGHT : report_failure(bench->args.json, EXIT_FAILED, "no memory for the results");
 }
 
 /* The i-th combination: threads vary slowest, heads fastest. */
@@ -197,30 +135,57 @@ static int case_count(const struct bench_args *args)
     return args->threads.count * args->heads.count * args->rows.count * args->topk.count;
 }
 
-/* One line after the other; the progress makes way for each. */
-static int measure_all(struct bench_report *report, const struct bench_args *args,
-                       const struct bench_pool *pool, const struct peers *peers, struct progress *progress)
+static int measure_case(struct bench *bench, const struct bench_case *shape, struct bench_result *result)
 {
-    int total = case_count(args);
+    if (bench->backend == SMLA_BACKEND_CUDA)
+        return bench_gpu_measure(&bench->gpu, shape, result);
+    int code = bench_measure(result, shape, &bench->pool, bench->args.seconds);
+    if (bench->report.core_gflops > 0)
+        result->floor_us =
+            result->tflops * 1e3 * result->us / (bench->report.core_gflops * result->shape.threads);
+    result->ratio = result->us / result->floor_us;
+    return code;
+}
+
+/* One line after the other; the progress makes way for each. */
+static int measure_all(struct bench *bench)
+{
+    struct bench_report *report = &bench->report;
+    int total = case_count(&bench->args);
     report->results = calloc((size_t)total, sizeof *report->results);
     if (!report->results)
-        return report_failure(args->json, EXIT_FAILED, "no memory for the results");
+        return report_failure(bench->args.json, EXIT_FAILED, "no memory for the results");
     for (int i = 0; i < total; i++) {
         struct bench_result *result = &report->results[i];
-        struct bench_case shape = case_at(args, i);
-        progress_set(progress, i, total);
-        progress_begin(progress, "measuring");
-        int code = bench_measure(result, &shape, pool, args->seconds);
-        progress_end(progress);
+        struct bench_case shape = case_at(&bench->args, i);
+        progress_set(&bench->progress, i, total);
+        progress_begin(&bench->progress, "measuring");
+        int code = measure_case(bench, &shape, result);
+        progress_end(&bench->progress);
         if (code != EXIT_RIGHT)
-            return report_failure(args->json, code, "%d heads, %lld rows: %s", shape.heads,
-                                  (long long)shape.tokens, result->error);
-        compare_result(result, report->core_gflops, peers);
+            return report_failure(bench->args.json, code, "%d heads, %lld rows, top-k %d: %s", shape.heads,
+                                  (long long)shape.tokens, shape.topk, result->error);
+        result->peer_us = peers_find(&bench->peers, result->shape.heads, result->shape.tokens,
+                                     result->shape.topk, result->shape.threads);
         report->result_count++;
-        if (!args->json)
+        if (!bench->args.json)
             bench_print_line(result);
     }
     return EXIT_RIGHT;
+}
+
+/* The GPU's roof is the best that a gather floor gave, if there was one. */
+static bool add_gpu_roof(struct bench_report *report)
+{
+    report->roofs = calloc(1, sizeof *report->roofs);
+    if (!report->roofs)
+        return false;
+    report->roofs[0].gflops = (double)INFINITY;
+    for (int i = 0; i < report->result_count; i++)
+        report->roofs[0].gather_gbps =
+            fmax(report->roofs[0].gather_gbps, report->results[i].gbps * report->results[i].ratio);
+    report->roof_count = report->roofs[0].gather_gbps > 0;
+    return true;
 }
 
 static int write_files(const struct bench_report *report, const struct bench_args *args)
@@ -235,58 +200,79 @@ static int write_files(const struct bench_report *report, const struct bench_arg
     return EXIT_RIGHT;
 }
 
-static int bench_with(const struct bench_args *args, const smla_machine *machine, smla_isa isa,
-                      const struct peers *peers)
+/* A line for each shape; what others need for it does not enter. */
+static int measure_host_cost(struct bench *bench)
 {
-    struct bench_pool pool;
-    struct bench_report report = {.machine = *machine, .isa = isa};
-    struct progress progress = {0};
-    progress_begin(&progress, "measuring the machine");
-    bool made = bench_pool_make(&pool, args->pool_rows);
-    bool measured = made && measure_roofs(&report, args, &pool);
-    progress_end(&progress);
-    if (!made)
-        return report_failure(args->json, EXIT_FAILED, "no memory for a pool of %lld rows",
-                              (long long)pool.count);
-    report.pool_rows = pool.count;
-    if (measured && !args->json) {
-        bench_print_machine(&report);
-        bench_print_titles();
+    json_t *list = json_array();
+    int code = EXIT_RIGHT, total = case_count(&bench->args);
+    if (!bench->args.json)
+        bench_print_host_titles();
+    for (int i = 0; code == EXIT_RIGHT && i < total; i++) {
+        struct bench_case shape = case_at(&bench->args, i);
+        struct bench_host_cost cost;
+        char reason[BENCH_TEXT];
+        code = bench_gpu_host_cost(&bench->gpu, &shape, &cost, reason);
+        if (code != EXIT_RIGHT)
+            report_failure(bench->args.json, code, "%d heads, %lld rows, top-k %d: %s", shape.heads,
+                           (long long)shape.tokens, shape.topk, reason);
+        else if (bench->args.json)
+            json_array_append_new(list, bench_host_json(&shape, &cost));
+        else
+            bench_print_host_line(&shape, &cost);
     }
-    int code = measured ? measure_all(&report, args, &pool, peers, &progress)
-                        : report_failure(args->json, EXIT_FAILED, "no memory for the results");
-    if (code == EXIT_RIGHT)
-        code = write_files(&report, args);
-    free(report.results);
-    free(report.roofs);
-    bench_pool_free(&pool);
+    if (code == EXIT_RIGHT && bench->args.json)
+        report_json(json_pack("{s:O}", "host_cost", list));
+    json_decref(list);
     return code;
+}
+
+static int bench_all(struct bench *bench)
+{
+    int code = measure_machine(bench);
+    if (code != EXIT_RIGHT)
+        return code;
+    if (!bench->args.json)
+        bench_print_machine(&bench->report);
+    if (bench->args.host_cost)
+        return measure_host_cost(bench);
+    if (!bench->args.json)
+        bench_print_titles();
+    code = measure_all(bench);
+    if (code == EXIT_RIGHT && bench->report.gpu && !add_gpu_roof(&bench->report))
+        code = report_failure(bench->args.json, EXIT_FAILED, "no memory for the results");
+    return code == EXIT_RIGHT ? write_files(&bench->report, &bench->args) : code;
+}
+
+/* What can be refused without a backend. */
+static int check_files(struct bench *bench)
+{
+    const struct bench_args *args = &bench->args;
+    struct io_error error;
+    if (args->csv && args->plot && !strcmp(args->csv, args->plot))
+        return report_failure(args->json, EXIT_USAGE, "--plot '%s': is the CSV: accepted: another file",
+                              args->plot);
+    if (args->plot && !bench_can_plot())
+        return report_failure(args->json, EXIT_FAILED, "--plot needs gnuplot, which is not installed");
+    if (args->peers && !peers_read(&bench->peers, args->peers, &error))
+        return report_failure(args->json, EXIT_BAD_FILE, "%s: %s", args->peers, error.text);
+    return EXIT_RIGHT;
 }
 
 int command_bench(int argc, char **argv)
 {
-    struct bench_args args = {.isa = -1, .seconds = 0.3};
-    const struct argp parser = {.options = options, .parser = parse, .doc = doc};
-    smla_machine machine = {.struct_size = sizeof machine};
-    struct peers peers = {0};
-    struct io_error error;
-    smla_isa isa = SMLA_ISA_SCALAR;
-    if (args_parse(&parser, argc, argv, &args) != EXIT_RIGHT)
+    struct bench bench = {.report.machine.struct_size = sizeof bench.report.machine};
+    if (bench_args_parse(&bench.args, argc, argv) != EXIT_RIGHT)
         return EXIT_USAGE;
-    smla_machine_query(&machine);
-    fill_defaults(&args, &machine);
-    int code = check_support(&args, &isa);
-    if (code != EXIT_RIGHT)
-        return code;
-    if (args.csv && args.plot && !strcmp(args.csv, args.plot))
-        return report_failure(args.json, EXIT_USAGE, "--plot '%s': is the CSV: accepted: another file",
-                              args.plot);
-    if (args.plot && !bench_can_plot())
-        return report_failure(args.json, EXIT_FAILED, "--plot needs gnuplot, which is not installed");
-    if (args.peers && !peers_read(&peers, args.peers, &error))
-        code = report_failure(args.json, EXIT_BAD_FILE, "%s: %s", args.peers, error.text);
+    smla_machine_query(&bench.report.machine);
+    int code = check_files(&bench);
     if (code == EXIT_RIGHT)
-        code = bench_with(&args, &machine, isa, &peers);
-    peers_free(&peers);
+        code = choose_backend(&bench);
+    if (code == EXIT_RIGHT)
+        code = bench_all(&bench);
+    free(bench.report.results);
+    free(bench.report.roofs);
+    peers_free(&bench.peers);
+    bench_pool_free(&bench.pool);
+    bench_gpu_close(&bench.gpu);
     return code;
 }

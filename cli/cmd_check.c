@@ -36,14 +36,15 @@ static const struct argp_option options[] = {
     {0},
 };
 
-static const char doc[] = "Tells for every backend, in the order in which they are tried, whether it can "
-                          "attend such a problem, and "
-                          "if not, why. Ends with 0 if any can, else with 3."
-                          "\v"
-                          "Examples:\n"
-                          "  smla check --heads 16 --topk 2048\n"
-                          "  smla check --heads 16 --topk 2048 --kv-cache fp8_ds_mla --arch sm_90\n"
-                          "  smla check --heads 8 --topk 2048 --dcp 8 --json\n";
+static const char doc[] =
+    "Tells for every backend, in the order in which they are tried, whether it can "
+    "attend such a problem, and "
+    "if not, why; and names the GPU if there is one. Ends with 0 if any can, else with 3."
+    "\v"
+    "Examples:\n"
+    "  smla check --heads 16 --topk 2048\n"
+    "  smla check --heads 16 --topk 2048 --kv-cache fp8_ds_mla --arch sm_90\n"
+    "  smla check --heads 8 --topk 2048 --dcp 8 --json\n";
 
 struct check_args {
     smla_problem problem;
@@ -141,6 +142,17 @@ static void print_json(const struct verdict *verdicts, int count, bool any)
     report_json(json_pack("{s:b, s:o}", "supported", any, "backends", list));
 }
 
+/* The GPU that was asked about, if it is in this machine. */
+static void print_gpu(void)
+{
+    smla_machine machine = {.struct_size = sizeof machine};
+    if (smla_machine_query(&machine) != SMLA_OK || machine.cuda_status != SMLA_OK)
+        return;
+    printf("gpu   %s, sm_%d, driver for CUDA %d.%d, %d kernels built in\n", machine.cuda_name,
+           machine.cuda_arch, machine.cuda_driver / 1000, machine.cuda_driver % 1000 / 10,
+           machine.cuda_kernels);
+}
+
 int command_check(int argc, char **argv)
 {
     struct check_args args = {.arch = 0};
@@ -163,5 +175,7 @@ int command_check(int argc, char **argv)
     for (int i = 0; !args.json && i < count; i++)
         printf("%-5s %s%s\n", smla_backend_name(verdicts[i].backend),
                verdicts[i].status == SMLA_OK ? "yes" : "no: ", verdicts[i].reason);
+    if (!args.json && !args.arch)
+        print_gpu();
     return any ? EXIT_RIGHT : EXIT_UNSUPPORTED;
 }

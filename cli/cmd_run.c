@@ -13,7 +13,7 @@
 #include "report.h"
 #include "run_report.h"
 
-enum { KEY_BACKEND = 256, KEY_ISA, KEY_THREADS, KEY_ORACLE_ROWS, KEY_JSON };
+enum { KEY_BACKEND = 256, KEY_ISA, KEY_THREADS, KEY_ORACLE_ROWS, KEY_PDL, KEY_PORTABLE, KEY_JSON };
 
 /* Repeating a run for its time takes this long, seconds. */
 static const double timing_budget = 0.02;
@@ -23,7 +23,8 @@ static const double oracle_budget = 3e9;
 
 static const struct argp_option options[] = {
     {"output", 'o', "FILE", 0, "Write out (f32 [T,H,512]) and lse (f32 [T,H]) as safetensors", 0},
-    {"backend", KEY_BACKEND, "NAME", 0, "auto (default), cpu or cuda", 0},
+    {"backend", KEY_BACKEND, "NAME", 0, "auto (default: the GPU if there is one, else the CPU), cpu or cuda",
+     0},
     {"isa", KEY_ISA, "NAME", 0,
      "CPU: scalar, avx2, avx512, avx512_bf16 or amx_bf16 (default: the library chooses)", 0},
     {"threads", KEY_THREADS, "N", 0,
@@ -32,6 +33,8 @@ static const struct argp_option options[] = {
      "Rows to compare with the float64 oracle, spread evenly (default: all, or as many as a few seconds "
      "allow)",
      0},
+    {"portable", KEY_PORTABLE, NULL, 0, "GPU: use the kernels for any GPU", 0},
+    {"pdl", KEY_PDL, NULL, 0, "GPU: let each launch begin before the one in front has ended", 0},
     {"json", KEY_JSON, NULL, 0, "Report as JSON", 0},
     {0},
 };
@@ -64,6 +67,21 @@ struct run_args {
     bool json;
 };
 
+/* A backend that was not named is told by the options that only it has; at the end they must agree. */
+static error_t settle_backend(const struct argp_state *state, struct attend_options *asked)
+{
+    bool cpu = asked->isa >= 0 || asked->threads, gpu = asked->pdl || asked->portable;
+    if (gpu && (cpu || asked->backend == SMLA_BACKEND_CPU))
+        return args_refuse(state, "%s: accepted: with --backend cuda", asked->pdl ? "--pdl" : "--portable");
+    if (cpu && asked->backend == SMLA_BACKEND_CUDA)
+        return args_refuse(state, "%s: accepted: with --backend cpu", asked->threads ? "--threads" : "--isa");
+    if (cpu)
+        asked->backend = SMLA_BACKEND_CPU;
+    if (gpu)
+        asked->backend = SMLA_BACKEND_CUDA;
+    return 0;
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
     struct run_args *args = state->input;
@@ -83,6 +101,12 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         return error;
     case KEY_ORACLE_ROWS:
         return args_int(state, "--oracle-rows", argument, 1, INT32_MAX, &args->oracle_rows);
+    case KEY_PDL:
+        args->attend.pdl = true;
+        return 0;
+    case KEY_PORTABLE:
+        args->attend.portable = true;
+        return 0;
     case KEY_JSON:
         args->json = true;
         return 0;
@@ -92,17 +116,19 @@ static error_t parse(int key, char *argument, struct argp_state *state)
         args->capture = argument;
         return 0;
     case ARGP_KEY_END:
-        return args->capture ? 0 : args_refuse(state, "CAPTURE is missing: accepted: a safetensors file");
+        if (!args->capture)
+            return args_refuse(state, "CAPTURE is missing: accepted: a safetensors file");
+        return settle_backend(state, &args->attend);
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
 /* Bounds on the result. fp32 sums leave rounding alone, in out and, through the exponential, in the scores;
- * instruction sets with bf16 products also round the weights, by 2^-9 at most, twice that in sums that cancel. */
+ * GPUs and instruction sets with bf16 products also round the weights, by 2^-9 at most, twice that in sums that cancel. */
 static void judge(struct run_check *check, const struct attend *attend, double score_size)
 {
-    bool bf16_products = attend->plan_info.isa >= SMLA_ISA_AVX512_BF16;
+    bool bf16_products = attend->chosen == SMLA_BACKEND_CUDA || attend->plan_info.isa >= SMLA_ISA_AVX512_BF16;
     check->out_bound = (bf16_products ? 4e-3 : 1e-6) + 3e-8 * score_size;
     check->lse_bound = 1e-6 + 2e-7 * score_size;
     check->right = compare_out_within(&check->out, check->out_bound) &&

@@ -91,6 +91,7 @@ int main(int argc, char **argv)
 {
     static char version[32];
     static char tool[] = "smla";
+    report_begin();
     int number = smla_version();
     snprintf(version, sizeof version, "smla %d.%d.%d", number / 10000, number / 100 % 100, number % 100);
     signal(SIGXFSZ, SIG_IGN); /* a write that is too large then fails like any other */

@@ -17,6 +17,18 @@ double report_clock(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+static double begin;
+
+void report_begin(void)
+{
+    begin = report_clock();
+}
+
+double report_since_begin(double now)
+{
+    return 1e3 * (now - begin);
+}
+
 int report_failure(bool json, int code, const char *format, ...)
 {
     char text[8192]; /* a path of the longest kind and the reason behind it */

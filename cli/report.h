@@ -9,6 +9,12 @@
 /* Seconds of a clock that never steps back. */
 double report_clock(void);
 
+/* Notes the time at which the tool began: the first thing that main does. */
+void report_begin(void);
+
+/* Milliseconds from then to `now`, a time of report_clock. */
+double report_since_begin(double now);
+
 /* One line "smla: text" on stderr, and with `json` an object with "exit" and "error" on stdout. Gives `code`. */
 int report_failure(bool json, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -63,8 +63,13 @@ static void print_step(const struct run_report *report, const struct capture *ca
 
 static void print_backend(const struct attend *attend)
 {
-    printf("backend   %s: %s, %d thread%s\n", smla_backend_name(attend->chosen), attend->plan_info.kernel,
-           attend->plan_info.threads, attend->plan_info.threads == 1 ? "" : "s");
+    printf("backend   %s: %s, ", smla_backend_name(attend->chosen), attend->plan_info.kernel);
+    if (attend->gpu.device) {
+        const struct device_facts *gpu = device_facts(attend->gpu.device);
+        printf("%s, sm_%d\n", gpu->name, gpu->arch);
+    } else {
+        printf("%d thread%s\n", attend->plan_info.threads, attend->plan_info.threads == 1 ? "" : "s");
+    }
     for (int i = 0; i < attend->verdict_count; i++)
         if (attend->verdicts[i].backend != attend->chosen)
             printf("          not %s: %s\n", smla_backend_name(attend->verdicts[i].backend),
@@ -117,8 +122,8 @@ void run_report_text(const struct run_report *report, const struct capture *capt
     printf("lanes     decode %lld rows of %lld requests, prefill %lld rows of %lld requests\n",
            (long long)step->decode_rows, (long long)step->decode_requests, (long long)step->prefill_rows,
            (long long)step->prefill_requests);
-    printf("time      %.1f us median of %d, %.1f us best\n", 1e6 * attend->median, attend->runs,
-           1e6 * attend->best);
+    printf("time      %.1f us median of %d, %.1f us best; the first was done %.1f ms after the start\n",
+           1e6 * attend->median, attend->runs, 1e6 * attend->best, report_since_begin(attend->first_result));
     printf("rate      %lld cache rows gathered, %.2f GB/s, %.1f GFLOP/s\n", (long long)report->valid_entries,
            1e-9 * gathered_bytes(report) / attend->median, 1e-9 * flops(report, capture) / attend->median);
     print_check("oracle", &report->oracle, capture);
@@ -167,9 +172,13 @@ static json_t *backend_json(const struct attend *attend)
         if (attend->verdicts[i].backend != attend->chosen)
             json_object_set_new(others, smla_backend_name(attend->verdicts[i].backend),
                                 report_text(attend->verdicts[i].reason));
-    return json_pack("{s:s, s:s, s:s, s:i, s:o}", "name", smla_backend_name(attend->chosen), "kernel",
-                     attend->plan_info.kernel, "isa", isa_name(attend), "threads", attend->plan_info.threads,
-                     "not_used", others);
+    const struct device_facts *gpu = attend->gpu.device ? device_facts(attend->gpu.device) : NULL;
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "name", smla_backend_name(attend->chosen),
+                     "kernel", attend->plan_info.kernel, "isa",
+                     gpu ? json_null() : json_string(isa_name(attend)), "threads",
+                     gpu ? json_null() : json_integer(attend->plan_info.threads), "gpu",
+                     gpu ? report_text(gpu->name) : json_null(), "arch",
+                     gpu ? json_integer(gpu->arch) : json_null(), "not_used", others);
 }
 
 void run_report_json(const struct run_report *report, const struct capture *capture,
@@ -181,9 +190,10 @@ void run_report_json(const struct run_report *report, const struct capture *capt
                   (json_int_t)step->decode_requests, "prefill_rows", (json_int_t)step->prefill_rows,
                   "prefill_requests", (json_int_t)step->prefill_requests);
     json_t *time =
-        json_pack("{s:f, s:f, s:i, s:f, s:f}", "us", 1e6 * attend->median, "us_best", 1e6 * attend->best,
+        json_pack("{s:f, s:f, s:i, s:f, s:f, s:f}", "us", 1e6 * attend->median, "us_best", 1e6 * attend->best,
                   "runs", attend->runs, "gbps", 1e-9 * gathered_bytes(report) / attend->median, "gflops",
-                  1e-9 * flops(report, capture) / attend->median);
+                  1e-9 * flops(report, capture) / attend->median, "first_result_ms",
+                  report_since_begin(attend->first_result));
     report_json(json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b}", "capture",
                           capture_json(report, capture), "backend", backend_json(attend), "lanes", lanes,
                           "time", time, "score_size", report_number(report->score_size), "oracle",

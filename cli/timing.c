@@ -11,6 +11,12 @@ static int by_value(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+void timing_summarise(struct timing *timing, double *times, int runs)
+{
+    qsort(times, (size_t)runs, sizeof *times, by_value);
+    *timing = (struct timing){.median = times[runs / 2], .best = times[0], .runs = runs};
+}
+
 static double timed(double *time, int *result, int (*work)(void *cookie), void *cookie)
 {
     double before = report_clock();
@@ -28,9 +34,6 @@ int timing_measure(struct timing *timing, int (*work)(void *cookie), void *cooki
     bool again = times[0] < 10 * budget;
     while (!result && again && runs < TIMING_RUNS_MAX && now - begin < budget)
         now = timed(&times[runs++], &result, work, cookie);
-    timing->runs = runs ? runs : 1;
-    qsort(times, (size_t)timing->runs, sizeof *times, by_value);
-    timing->median = times[timing->runs / 2];
-    timing->best = times[0];
+    timing_summarise(timing, times, runs ? runs : 1);
     return result;
 }

@@ -9,6 +9,9 @@ struct timing {
     int runs;            /* that went into them */
 };
 
+/* Sorts the times of `runs` >= 1 runs and fills the struct. */
+void timing_summarise(struct timing *timing, double *times, int runs);
+
 /* Calls `work` once to warm up, then for `budget` seconds or until the most runs have been taken; not again if
  * the first call alone took ten times the budget. Stops at the first call that does not give 0 and passes its
  * value on. */

@@ -16,7 +16,7 @@ struct smla_divisor {
 
 /* The part of a step's metadata that changes with every batch, in device memory at an address that never moves. */
 struct smla_step_head {
-    int32_t rows;        /* rows of the batch: later rows of a run are padded ones and come out empty */
+    int32_t rows; /* rows of the batch: later rows of a run are padded ones and come out empty */
     int32_t requests;
     int32_t table_width; /* columns of the block table in use */
     int32_t reserved;
@@ -36,11 +36,11 @@ struct smla_lists {
     int64_t cache_block, cache_row;
     uint32_t cache_blocks;
     uint32_t topk_width;
-    struct smla_divisor block;      /* block_size */
-    struct smla_divisor turn;       /* dcp_interleave * dcp_world_size */
+    struct smla_divisor block;         /* block_size */
+    struct smla_divisor turn;          /* dcp_interleave * dcp_world_size */
     int32_t dcp_first, dcp_interleave; /* first position of this rank in a turn, and how many it has */
-    int32_t positions;              /* 1: entries are request-local positions, 0: slots */
-    int32_t dense;                  /* 1: cache_block == block_size * cache_row */
+    int32_t positions;                 /* 1: entries are request-local positions, 0: slots */
+    int32_t dense;                     /* 1: cache_block == block_size * cache_row */
 };
 
 struct smla_decode_args {

@@ -29,8 +29,8 @@ enum {
     PLANES = 9, /* a slot is 9 planes of [16 keys][128 bytes], 16-byte units swizzled by key & 7 */
     PLANE_BYTES = KEYS * 128,
     SLOT_BYTES = PLANES * PLANE_BYTES,
-    BLOCKS = 32,    /* 16-column blocks of the output */
-    RING = 64,      /* pending list entries of a gather warp */
+    BLOCKS = 32,     /* 16-column blocks of the output */
+    RING = 64,       /* pending list entries of a gather warp */
     PART_BLOCKS = 4, /* blocks in a plane: the unit of work of a sum warp */
     CONSUMERS = 8    /* arrivals that empty a slot */
 };
@@ -45,20 +45,20 @@ template <int TILES, int RANKS> struct layout {
         OWN_BLOCKS = BLOCKS / SUM_WARPS,
         COMBINERS = 32 * (SCORE_WARPS + SUM_WARPS), /* threads of score and sum warps */
         P_BYTES = TILES * KEYS * 16,
-        P = CHAINS * SLOTS * SLOT_BYTES, /* [chain][slot][tile][key][8 heads] bf16 */
-        REFERENCES = P + CHAINS * SLOTS * P_BYTES, /* [chain][slot][HEADS] float */
+        P = CHAINS * SLOTS * SLOT_BYTES,                /* [chain][slot][tile][key][8 heads] bf16 */
+        REFERENCES = P + CHAINS * SLOTS * P_BYTES,      /* [chain][slot][HEADS] float */
         FILL = REFERENCES + CHAINS * SLOTS * HEADS * 4, /* [chain][slot]: keys | last << 8 */
         PENDING = FILL + CHAINS * SLOTS * 4,
-        SUMS = PENDING + CHAINS * RING * 4, /* [buffer][chain][HEADS] (m, l) */
+        SUMS = PENDING + CHAINS * RING * 4,      /* [buffer][chain][HEADS] (m, l) */
         WEIGHTS = SUMS + 3 * CHAINS * HEADS * 8, /* [RANKS][HEADS] float */
         BARRIERS = WEIGHTS + (RANKS > 1 ? RANKS * HEADS * 4 : 0),
         FULL = BARRIERS,
         SCORED = FULL + CHAINS * SLOTS * 8,
         EMPTY = SCORED + CHAINS * SLOTS * 8,
         SUMMED = EMPTY + CHAINS * SLOTS * 8, /* [buffer] a row's (m, l) are complete */
-        QUERY = SUMMED + 24,   /* [row & 1] the query is in its slot */
-        QUERY_AT = QUERY + 16, /* [row & 1] index of that slot */
-        READY = QUERY_AT + 8, /* every rank's landing area is free */
+        QUERY = SUMMED + 24,                 /* [row & 1] the query is in its slot */
+        QUERY_AT = QUERY + 16,               /* [row & 1] index of that slot */
+        READY = QUERY_AT + 8,                /* every rank's landing area is free */
         LANDED_SUMS = READY + 8,
         LANDED = LANDED_SUMS + 8,
         BYTES = LANDED + 8,
@@ -161,8 +161,7 @@ template <int TILES, int RANKS> SMLA_DEVICE void decode(const struct smla_decode
     extern __shared__ __align__(1024) char shared[];
     uint32_t base = ptx_shared_address(shared);
     int warp = threadIdx.x / 32, rank = RANKS == 1 ? 0 : (int)(blockIdx.x % RANKS);
-    ptx_griddepcontrol_wait();
-    ptx_griddepcontrol_launch_dependents();
+    ptx_grid_wait();
     if (threadIdx.x % 32 == 0)
         init_barriers<TILES, RANKS>(args, base, warp, rank);
     if (warp < CHAINS)
@@ -173,11 +172,11 @@ template <int TILES, int RANKS> SMLA_DEVICE void decode(const struct smla_decode
         sum<TILES, RANKS>(args, shared, base, warp - CHAINS - L::SCORE_WARPS, rank);
 }
 
-#define SMLA_DECODE_KERNEL(tiles, ranks)                                                                         \
-    extern "C" __global__ void __launch_bounds__(layout<tiles, ranks>::THREADS, 1)                                                     \
-        smla_decode_h##tiles##_c##ranks(const __grid_constant__ struct smla_decode_args args)                    \
-    {                                                                                                            \
-        decode<tiles, ranks>(&args);                                                                             \
+#define SMLA_DECODE_KERNEL(tiles, ranks)                                                                     \
+    extern "C" __global__ void __launch_bounds__(layout<tiles, ranks>::THREADS, 1)                           \
+        smla_decode_h##tiles##_c##ranks(const __grid_constant__ struct smla_decode_args args)                \
+    {                                                                                                        \
+        decode<tiles, ranks>(&args);                                                                         \
     }
 
 #endif

@@ -1,6 +1,7 @@
 /* The end of a row in the decode lane: normalising, combining the ranks of a cluster, storing; see decode.cuh. */
 
-SMLA_DEVICE void store_lse(const struct smla_decode_args *args, const struct item *item, int h, float m, float l)
+SMLA_DEVICE void store_lse(const struct smla_decode_args *args, const struct item *item, int h, float m,
+                           float l)
 {
     if (!args->lse || h >= item->heads)
         return;
@@ -9,7 +10,8 @@ SMLA_DEVICE void store_lse(const struct smla_decode_args *args, const struct ite
 }
 
 /* 1 / (l + 2^(sink - m)): what turns sums under the maximum m into the output. */
-SMLA_DEVICE float normaliser(const struct smla_decode_args *args, const struct item *item, int h, float m, float l)
+SMLA_DEVICE float normaliser(const struct smla_decode_args *args, const struct item *item, int h, float m,
+                             float l)
 {
     if (l == 0)
         return 0;
@@ -19,8 +21,8 @@ SMLA_DEVICE float normaliser(const struct smla_decode_args *args, const struct i
 }
 
 /* Stores 16 columns of 8 heads, given as a warp holds them in an mma accumulator. */
-SMLA_DEVICE void store_block(const struct smla_decode_args *args, const struct item *item, int block, int tile,
-                             const float v[4], int lane)
+SMLA_DEVICE void store_block(const struct smla_decode_args *args, const struct item *item, int block,
+                             int tile, const float v[4], int lane)
 {
     char *out = (char *)args->out + item->row * args->out_row + item->first_head * args->out_head;
     if (args->out_f32) {
@@ -83,15 +85,16 @@ SMLA_DEVICE void finish_row(const struct smla_decode_args *args, struct accumula
     }
 }
 
-template <int TILES, int RANKS> SMLA_DEVICE uint32_t landing_area(const struct smla_decode_args *args, int tile)
+template <int TILES, int RANKS>
+SMLA_DEVICE uint32_t landing_area(const struct smla_decode_args *args, int tile)
 {
     return (tile * SLOTS + landing_slot(args, RANKS, tile)) * SLOT_BYTES;
 }
 
 /* Sum warps: every block goes to the rank that combines it, as it lies in registers. */
 template <int TILES, int RANKS>
-SMLA_DEVICE void send_outputs(const struct smla_decode_args *args, const struct accumulator<TILES> *acc, uint32_t base,
-                              int warp, int rank, int lane)
+SMLA_DEVICE void send_outputs(const struct smla_decode_args *args, const struct accumulator<TILES> *acc,
+                              uint32_t base, int warp, int rank, int lane)
 {
     using L = layout<TILES, RANKS>;
     struct item item = open_item<TILES>(args, blockIdx.x / RANKS);
@@ -103,7 +106,8 @@ SMLA_DEVICE void send_outputs(const struct smla_decode_args *args, const struct 
 #pragma unroll
     for (int b = 0; b < L::OWN_BLOCKS; b++) {
         int block = own_block<TILES>(warp, b, rank), owner = owner_of<RANKS>(block);
-        uint32_t offset = (block - first_block(owner, RANKS)) * 512, landed = ptx_mapa(base + L::LANDED, owner);
+        uint32_t offset = (block - first_block(owner, RANKS)) * 512,
+                 landed = ptx_mapa(base + L::LANDED, owner);
 #pragma unroll
         for (int t = 0; t < TILES; t++)
             if (8 * t + 2 * (lane % 4) < item.heads)
@@ -113,7 +117,8 @@ SMLA_DEVICE void send_outputs(const struct smla_decode_args *args, const struct 
 
 /* Score warps: exchanges (m, l), and turns those of all ranks into the weight of each rank's output. */
 template <int TILES, int RANKS>
-SMLA_DEVICE void combine_sums(const struct smla_decode_args *args, char *shared, uint32_t base, int thread, int rank)
+SMLA_DEVICE void combine_sums(const struct smla_decode_args *args, char *shared, uint32_t base, int thread,
+                              int rank)
 {
     using L = layout<TILES, RANKS>;
     int lane = thread % 32;

@@ -14,8 +14,8 @@ SMLA_DEVICE int32_t read_entry(const struct smla_lists *lists, const int32_t *li
 }
 
 /* All lanes: what this warp wrote so far is in the slot once FULL completes. */
-template <int TILES, int RANKS> SMLA_DEVICE void seal_slot(char *shared, uint32_t base, int index, uint32_t fill,
-                                                           int lane)
+template <int TILES, int RANKS>
+SMLA_DEVICE void seal_slot(char *shared, uint32_t base, int index, uint32_t fill, int lane)
 {
     using L = layout<TILES, RANKS>;
     ptx_cp_async_mbarrier_arrive(base + L::FULL + 8 * index);
@@ -27,8 +27,8 @@ template <int TILES, int RANKS> SMLA_DEVICE void seal_slot(char *shared, uint32_
 
 /* The query's rows of this head group as a slot of chain 0. */
 template <int TILES, int RANKS>
-SMLA_DEVICE void send_query(const struct smla_decode_args *args, char *shared, uint32_t base, struct item item,
-                            struct cursor at, uint32_t buffer, int lane)
+SMLA_DEVICE void send_query(const struct smla_decode_args *args, char *shared, uint32_t base,
+                            struct item item, struct cursor at, uint32_t buffer, int lane)
 {
     using L = layout<TILES, RANKS>;
     int unit = lane & 7;
@@ -37,8 +37,10 @@ SMLA_DEVICE void send_query(const struct smla_decode_args *args, char *shared, u
     for (int pass = 0; pass < 2 * TILES; pass++) {
         int h = 4 * pass + (lane >> 3), bytes = h < item.heads ? 16 : 0;
         int64_t head = item.first_head + (bytes ? h : 0);
-        const char *latent = (const char *)args->q_latent + item.row * args->q_latent_row + head * args->q_latent_head;
-        const char *rope = (const char *)args->q_rope + item.row * args->q_rope_row + head * args->q_rope_head;
+        const char *latent =
+            (const char *)args->q_latent + item.row * args->q_latent_row + head * args->q_latent_head;
+        const char *rope =
+            (const char *)args->q_rope + item.row * args->q_rope_row + head * args->q_rope_head;
         uint32_t to = slot + h * 128 + ((unit ^ (h & 7)) << 4);
 #pragma unroll
         for (int plane = 0; plane < PLANES - 1; plane++)
@@ -81,8 +83,7 @@ SMLA_DEVICE void send_keys(const struct smla_decode_args *args, char *shared, ui
 }
 
 /* Waits until the slot at `at` may be filled. */
-template <int TILES, int RANKS>
-SMLA_DEVICE void await_empty(uint32_t base, int chain, struct cursor at)
+template <int TILES, int RANKS> SMLA_DEVICE void await_empty(uint32_t base, int chain, struct cursor at)
 {
     /* The phase before the first counts as complete for parity 1. */
     ptx_mbarrier_wait(base + layout<TILES, RANKS>::EMPTY + 8 * (chain * SLOTS + at.slot), at.turn ^ 1);
@@ -90,8 +91,8 @@ SMLA_DEVICE void await_empty(uint32_t base, int chain, struct cursor at)
 
 /* Tells every rank that the landing slot of this chain is free: its last use has been consumed. */
 template <int TILES, int RANKS>
-SMLA_DEVICE void offer_landing(const struct smla_decode_args *args, uint32_t base, int chain, struct cursor next,
-                               int lane)
+SMLA_DEVICE void offer_landing(const struct smla_decode_args *args, uint32_t base, int chain,
+                               struct cursor next, int lane)
 {
     using L = layout<TILES, RANKS>;
     struct cursor at = {landing_slot(args, RANKS, chain), next.turn};
@@ -140,7 +141,8 @@ SMLA_DEVICE void gather(const struct smla_decode_args *args, char *shared, uint3
 {
     int lane = threadIdx.x % 32;
     struct cursor at = {0, 0};
-    uint32_t index = blockIdx.x / RANKS, items = (uint32_t)args->rows * (uint32_t)args->head_groups, buffer = 0;
+    uint32_t index = blockIdx.x / RANKS, items = (uint32_t)args->rows * (uint32_t)args->head_groups,
+             buffer = 0;
     uint32_t place = entry_place<RANKS>(0, chain, rank, lane);
     struct item item = open_item<TILES>(args, index);
     int32_t entry = read_entry(&args->lists, list_of(&args->lists, item.row), place);

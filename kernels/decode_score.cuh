@@ -55,7 +55,8 @@ SMLA_DEVICE float reference(float m)
 
 /* Turns scores into P and writes it; keeps the chain's references m and this lane's sums l. A reference
  * is raised only when a score exceeds it by more than 8: until then P stays below 2^8, as good in bf16 as below 1. */
-SMLA_DEVICE void soften(float s[4], float m[2], float l[2], char *p, float *references, float scale, int keys, int lane)
+SMLA_DEVICE void soften(float s[4], float m[2], float l[2], char *p, float *references, float scale, int keys,
+                        int lane)
 {
     bool valid[2] = {lane / 4 < keys, lane / 4 + 8 < keys}, exceeds = false;
     float w[4];
@@ -87,8 +88,8 @@ SMLA_DEVICE void soften(float s[4], float m[2], float l[2], char *p, float *refe
 
 /* One row's slots of a chain, for the 8 heads of a tile. */
 template <int TILES, int RANKS>
-SMLA_DEVICE void score_row(const struct smla_decode_args *args, char *shared, uint32_t base, int chain, int tile,
-                           struct cursor *at, uint32_t row, int lane)
+SMLA_DEVICE void score_row(const struct smla_decode_args *args, char *shared, uint32_t base, int chain,
+                           int tile, struct cursor *at, uint32_t row, int lane)
 {
     using L = layout<TILES, RANKS>;
     uint32_t q[K_STEPS][2];
@@ -111,7 +112,8 @@ SMLA_DEVICE void score_row(const struct smla_decode_args *args, char *shared, ui
             float s[4];
             score_keys(s, q, base + index * SLOT_BYTES, lane);
             soften(s, m, l, shared + L::P + (index * TILES + tile) * KEYS * 16,
-                   (float *)(shared + L::REFERENCES) + index * L::HEADS + 8 * tile, args->scale_log2, keys, lane);
+                   (float *)(shared + L::REFERENCES) + index * L::HEADS + 8 * tile, args->scale_log2, keys,
+                   lane);
         }
         __syncwarp();
         if (lane == 0)
@@ -126,10 +128,12 @@ SMLA_DEVICE void score_row(const struct smla_decode_args *args, char *shared, ui
         ptx_mbarrier_arrive(base + L::SUMMED + 8 * (row % 3));
 }
 
-template <int TILES, int RANKS> SMLA_DEVICE void combine_sums(const struct smla_decode_args *args, char *shared,
-                                                              uint32_t base, int thread, int rank);
-template <int TILES, int RANKS> SMLA_DEVICE void combine_outputs(const struct smla_decode_args *args, char *shared,
-                                                                 uint32_t base, int thread, int rank);
+template <int TILES, int RANKS>
+SMLA_DEVICE void combine_sums(const struct smla_decode_args *args, char *shared, uint32_t base, int thread,
+                              int rank);
+template <int TILES, int RANKS>
+SMLA_DEVICE void combine_outputs(const struct smla_decode_args *args, char *shared, uint32_t base, int thread,
+                                 int rank);
 
 template <int TILES, int RANKS>
 SMLA_DEVICE void score(const struct smla_decode_args *args, char *shared, uint32_t base, int warp, int rank)

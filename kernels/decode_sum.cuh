@@ -50,7 +50,8 @@ SMLA_DEVICE void load_weights(struct accumulator<TILES> *acc, struct wave<TILES>
         float m[2] = {acc->m[t][0], acc->m[t][1]}, mb = acc->mb[t];
 #pragma unroll
         for (int c = 0; c < CHAINS; c++) {
-            const float *references = (const float *)(shared + L::REFERENCES) + wave->slot[c] * L::HEADS + 8 * t;
+            const float *references =
+                (const float *)(shared + L::REFERENCES) + wave->slot[c] * L::HEADS + 8 * t;
             bool filled = wave->filled >> c & 1;
             float2 of_sum = *(const float2 *)(references + 2 * (lane % 4));
             of_p[c][t] = references[lane / 4];
@@ -108,8 +109,8 @@ SMLA_DEVICE void add_values(struct accumulator<TILES> *acc, int part, const uint
 
 /* A whole wave: the next fragments are on their way while these are used. */
 template <int TILES>
-SMLA_DEVICE void add_wave(struct accumulator<TILES> *acc, const struct wave<TILES> *wave, uint32_t base, int warp,
-                          int rank, int lane)
+SMLA_DEVICE void add_wave(struct accumulator<TILES> *acc, const struct wave<TILES> *wave, uint32_t base,
+                          int warp, int rank, int lane)
 {
     enum { PARTS = accumulator<TILES>::OWN_BLOCKS / PART_BLOCKS, STEPS = CHAINS * PARTS };
     uint32_t values[2][PART_BLOCKS][4], planes = base + warp * PARTS * PLANE_BYTES;
@@ -119,7 +120,8 @@ SMLA_DEVICE void add_wave(struct accumulator<TILES> *acc, const struct wave<TILE
     for (int i = 0; i < STEPS; i++) {
         if (i + 1 < STEPS)
             load_values(values[(i + 1) % 2],
-                        planes + wave->slot[(i + 1) / PARTS] * SLOT_BYTES + ((i + 1) % PARTS ^ flip) * PLANE_BYTES,
+                        planes + wave->slot[(i + 1) / PARTS] * SLOT_BYTES +
+                            ((i + 1) % PARTS ^ flip) * PLANE_BYTES,
                         rank, lane);
         add_values<TILES>(acc, i % PARTS, values[i % 2], wave->weights[i / PARTS]);
     }
@@ -127,8 +129,8 @@ SMLA_DEVICE void add_wave(struct accumulator<TILES> *acc, const struct wave<TILE
 
 /* A wave that lacks some chains. */
 template <int TILES>
-SMLA_DEVICE void add_partial_wave(struct accumulator<TILES> *acc, const struct wave<TILES> *wave, uint32_t base,
-                                  int warp, int rank, int lane)
+SMLA_DEVICE void add_partial_wave(struct accumulator<TILES> *acc, const struct wave<TILES> *wave,
+                                  uint32_t base, int warp, int rank, int lane)
 {
     enum { PARTS = accumulator<TILES>::OWN_BLOCKS / PART_BLOCKS };
     uint32_t values[PART_BLOCKS][4], planes = base + warp * PARTS * PLANE_BYTES;
@@ -138,15 +140,16 @@ SMLA_DEVICE void add_partial_wave(struct accumulator<TILES> *acc, const struct w
         if (wave->filled >> c & 1)
 #pragma unroll
             for (int part = 0; part < PARTS; part++) {
-                load_values(values, planes + wave->slot[c] * SLOT_BYTES + (part ^ flip) * PLANE_BYTES, rank, lane);
+                load_values(values, planes + wave->slot[c] * SLOT_BYTES + (part ^ flip) * PLANE_BYTES, rank,
+                            lane);
                 add_values<TILES>(acc, part, values, wave->weights[c]);
             }
 }
 
 /* All slots of a row, one of each chain at a time: the order, and so the result, does not depend on timing. */
 template <int TILES, int RANKS>
-SMLA_DEVICE void sum_row(struct accumulator<TILES> *acc, char *shared, uint32_t base, struct cursor at[CHAINS],
-                         int warp, int rank, int lane)
+SMLA_DEVICE void sum_row(struct accumulator<TILES> *acc, char *shared, uint32_t base,
+                         struct cursor at[CHAINS], int warp, int rank, int lane)
 {
     using L = layout<TILES, RANKS>;
     advance(&at[0]); /* past the query */

@@ -57,7 +57,8 @@ SMLA_DEVICE uint32_t local_position(const struct smla_lists *lists, uint32_t pos
         return position; /* one rank */
     uint32_t turn = divide(position, lists->turn);
     uint32_t rest = position - turn * lists->turn.divisor - (uint32_t)lists->dcp_first;
-    return rest < (uint32_t)lists->dcp_interleave ? turn * (uint32_t)lists->dcp_interleave + rest : SMLA_NO_SLOT;
+    return rest < (uint32_t)lists->dcp_interleave ? turn * (uint32_t)lists->dcp_interleave + rest
+                                                  : SMLA_NO_SLOT;
 }
 
 /* The slot of an entry's value; SMLA_NO_SLOT if it names no cache row. Negative values exceed every limit. */

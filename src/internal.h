@@ -44,6 +44,8 @@ struct smla__backend {
     void (*plan_close)(smla_plan *plan);
     smla_status (*step_open)(smla_step *step);
     void (*step_close)(smla_step *step);
+    /* Optional: refuses an update for the stream's sake, before anything changes. */
+    smla_status (*step_begin)(smla_step *step, struct CUstream_st *stream);
     /* step->lanes holds a new checked batch: bring it to the device. */
     smla_status (*step_upload)(smla_step *step, struct CUstream_st *stream);
     smla_status (*run)(const smla_plan *plan, const smla_step *step, const smla_tensors *tensors,

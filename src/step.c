@@ -282,13 +282,16 @@ smla_status smla_step_update(smla_step *step, const smla_batch *batch, struct CU
         return smla__fail(detail, SMLA_ERROR_STRUCT_SIZE,
                           "batch.struct_size = %zu: %zu is accepted (call smla_batch_init)",
                           batch->struct_size, sizeof *batch);
+    const struct smla__backend *backend = plan->context->backend;
     smla_status status = check_batch(plan, batch, detail);
+    if (status == SMLA_OK && backend->step_begin)
+        status = backend->step_begin(step, stream);
     if (status != SMLA_OK)
         return status;
     copy_requests(plan, batch, &step->lanes);
     fill_lanes(plan, batch, &step->lanes);
     step->ready = true;
-    return plan->context->backend->step_upload(step, stream);
+    return backend->step_upload(step, stream);
 }
 
 smla_status smla_step_get_info(const smla_step *step, smla_step_info *info)

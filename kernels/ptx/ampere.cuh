@@ -17,7 +17,8 @@ SMLA_DEVICE uint32_t ptx_shared_address(const void *pointer)
 /* 16 bytes from global to shared memory, past L1; bytes beyond `bytes` (0 or 16) are zeroed and not read. */
 SMLA_DEVICE void ptx_cp_async16(uint32_t to, const void *from, int bytes)
 {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
+                 : "memory");
 }
 
 SMLA_DEVICE void ptx_cp_async_commit(void)
@@ -32,25 +33,33 @@ SMLA_DEVICE void ptx_cp_async_commit(void)
 SMLA_DEVICE void ptx_ldmatrix_x2(uint32_t r[2], uint32_t from)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(r[0]), "=r"(r[1]) : "r"(from) : "memory");
+                 : "=r"(r[0]), "=r"(r[1])
+                 : "r"(from)
+                 : "memory");
 }
 
 SMLA_DEVICE void ptx_ldmatrix_x2_trans(uint32_t r[2], uint32_t from)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
-                 : "=r"(r[0]), "=r"(r[1]) : "r"(from) : "memory");
+                 : "=r"(r[0]), "=r"(r[1])
+                 : "r"(from)
+                 : "memory");
 }
 
 SMLA_DEVICE void ptx_ldmatrix_x4(uint32_t r[4], uint32_t from)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from) : "memory");
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(from)
+                 : "memory");
 }
 
 SMLA_DEVICE void ptx_ldmatrix_x4_trans(uint32_t r[4], uint32_t from)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(from) : "memory");
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(from)
+                 : "memory");
 }
 
 /* d += a * b over bf16: a 16x16 by rows, b 16x8 by columns, d 16x8 fp32. */
@@ -97,6 +106,16 @@ SMLA_DEVICE uint32_t ptx_pack_bf16x2(float low, float high)
 SMLA_DEVICE void ptx_barrier(int id, int threads)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+/* Waits until the launches that this one programmatically depends on have completed, and lets those that depend on
+ * this one start. Nothing before sm_90, where launches do not overlap. */
+SMLA_DEVICE void ptx_grid_wait(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
 }
 
 #endif

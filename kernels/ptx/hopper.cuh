@@ -32,7 +32,8 @@ SMLA_DEVICE void ptx_mbarrier_arrive_expect_tx(uint32_t barrier, uint32_t bytes)
 /* On a barrier of any CTA of the cluster; releases this thread's writes to the cluster. */
 SMLA_DEVICE void ptx_mbarrier_arrive_cluster(uint32_t cluster_barrier)
 {
-    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(cluster_barrier) : "memory");
+    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(cluster_barrier)
+                 : "memory");
 }
 
 /* One arrival of this thread when all its earlier cp.async have landed; counted in the barrier's init count. */
@@ -45,7 +46,9 @@ SMLA_DEVICE void ptx_mbarrier_wait(uint32_t barrier, uint32_t parity)
 {
     asm volatile("{\n.reg .pred p;\n"
                  "again: mbarrier.try_wait.parity.shared.b64 p, [%0], %1;\n"
-                 "@!p bra again;\n}" ::"r"(barrier), "r"(parity) : "memory");
+                 "@!p bra again;\n}" ::"r"(barrier),
+                 "r"(parity)
+                 : "memory");
 }
 
 /* The address of another CTA's copy of `address`. */
@@ -59,14 +62,19 @@ SMLA_DEVICE uint32_t ptx_mapa(uint32_t address, uint32_t rank)
 /* Stores into another CTA's shared memory; completion counts as bytes on a barrier of that CTA. */
 SMLA_DEVICE void ptx_st_async_v2(uint32_t to, float a, float b, uint32_t barrier)
 {
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to),
-                 "f"(a), "f"(b), "r"(barrier) : "memory");
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to),
+        "f"(a), "f"(b), "r"(barrier)
+        : "memory");
 }
 
 SMLA_DEVICE void ptx_st_async_v4(uint32_t to, const float v[4], uint32_t barrier)
 {
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
-                     to), "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(barrier) : "memory");
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
+            to),
+        "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(barrier)
+        : "memory");
 }
 
 /* Orders nothing: for barriers set up before, with ptx_fence_mbarrier_init. */
@@ -87,20 +95,5 @@ SMLA_DEVICE uint32_t ptx_mul_bf16x2(uint32_t a, uint32_t b)
     asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));
     return d;
 }
-
-/* Waits until the launches that this one programmatically depends on have completed. */
-SMLA_DEVICE void ptx_griddepcontrol_wait(void)
-{
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-}
-
-SMLA_DEVICE void ptx_griddepcontrol_launch_dependents(void)
-{
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-}
-
-/* Registers of each thread of the calling warpgroup, a multiple of 8. */
-#define ptx_setmaxnreg_inc(count) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count))
-#define ptx_setmaxnreg_dec(count) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count))
 
 #endif

@@ -49,3 +49,25 @@ $ printf 'heads,tokens,topk,us\n1,1,x,2\n' >peers.csv; smla bench --peers peers.
 $ smla bench --isa scalar --threads 1 --heads 1 --rows 1 --topk 1 --seconds 0.001 --pool-rows 64 -o nowhere/b.csv >/dev/null
 ! smla: nowhere/b.csv: cannot be created: No such file or directory
 = 5
+# options of one backend do not go with the other
+$ smla bench --isa scalar --pdl
+! smla bench: --isa and --pdl: accepted: options of one backend
+= 2
+$ smla bench --backend cuda --threads 1
+! smla bench: --threads: accepted: with --backend cpu
+= 2
+$ smla bench --backend cpu --positions
+! smla bench: --positions: accepted: with --backend cuda
+= 2
+$ smla bench --backend cpu --host-cost
+! smla bench: --host-cost: accepted: with --backend cuda
+= 2
+$ smla bench --host-cost --plot p.svg
+! smla bench: --host-cost: accepted: without --output, --plot and --peers
+= 2
+$ smla bench --splits 65
+! smla bench: --splits '65': accepted: an integer in 1..64
+= 2
+$ smla bench --invalid 1
+! smla bench: --invalid '1': accepted: a decimal number in 0..0.99
+= 2

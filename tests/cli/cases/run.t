@@ -5,7 +5,7 @@
 > backend cpu: sparse_attn_bfN__scalar, N thread
 >  not cuda: not asked for
 > lanes decode N rows of N requests, prefill N rows of N requests
-> time N us median of N, N us best
+> time N us median of N, N us best; the first was done N ms after the start
 > rate N cache rows gathered, N GB/s, N GFLOP/s
 > oracle right, N of N rows
 >  out: largest error N at row N head N column N (bound N), relative norm N (bound N)
@@ -21,7 +21,7 @@
 > backend cpu: sparse_attn_bfN__scalar, N thread
 >  not cuda: not asked for
 > lanes decode N rows of N requests, prefill N rows of N requests
-> time N us median of N, N us best
+> time N us median of N, N us best; the first was done N ms after the start
 > rate N cache rows gathered, N GB/s, N GFLOP/s
 > oracle right, N of N rows
 >  out: largest error N at row N head N column N (bound N), relative norm N (bound N)
@@ -72,6 +72,8 @@ $ smla run data/glm_h8_topk256_decode.safetensors | grep -c '  not cuda: [a-z]'
 >  "kernel": "sparse_attn_bfN__scalar",
 >  "isa": "scalar",
 >  "threads": N,
+>  "gpu": null,
+>  "arch": null,
 >  "not_used": {
 >  "cuda": "not asked for"
 >  }
@@ -87,7 +89,8 @@ $ smla run data/glm_h8_topk256_decode.safetensors | grep -c '  not cuda: [a-z]'
 >  "us_best": N,
 >  "runs": N,
 >  "gbps": N,
->  "gflops": N
+>  "gflops": N,
+>  "first_result_ms": N
 >  },
 >  "score_size": N,
 >  "oracle": {
@@ -133,3 +136,13 @@ $ smla run data/glm_h8_topk256_decode.safetensors | grep -c '  not cuda: [a-z]'
 >  "right": true
 > }
 = 0
+# options of one backend do not go with the other
+$ smla run data/glm_h8_topk256_decode.safetensors --threads 1 --pdl
+! smla run: --pdl: accepted: with --backend cuda
+= 2
+$ smla run data/glm_h8_topk256_decode.safetensors --backend cuda --isa scalar
+! smla run: --isa: accepted: with --backend cpu
+= 2
+$ smla run data/glm_h8_topk256_decode.safetensors --backend cpu --portable
+! smla run: --portable: accepted: with --backend cuda
+= 2

@@ -5,9 +5,9 @@ $ smla gen --rows 2 --heads 2 --topk 8 --seq-len 16 --block-size 4 --expected -o
 > capture good.st: synthetic
 > step N rows of N requests, N heads, top-k N, N blocks of N rows, scale N
 > backend cpu: sparse_attn_bfN__scalar, N thread
->  not cuda: this build carries no GPU kernels: use the cpu backend
+>  not cuda: not asked for
 > lanes decode N rows of N requests, prefill N rows of N requests
-> time N us median of N, N us best
+> time N us median of N, N us best; the first was done N ms after the start
 > rate N cache rows gathered, N GB/s, N GFLOP/s
 > oracle right, N of N rows
 >  out: largest error N at row N head N column N (bound N), relative norm N (bound N)
@@ -24,9 +24,9 @@ $ cp good.st out.st; craft poke out.st expected_out 1537 1065353216
 > capture out.st: synthetic
 > step N rows of N requests, N heads, top-k N, N blocks of N rows, scale N
 > backend cpu: sparse_attn_bfN__scalar, N thread
->  not cuda: this build carries no GPU kernels: use the cpu backend
+>  not cuda: not asked for
 > lanes decode N rows of N requests, prefill N rows of N requests
-> time N us median of N, N us best
+> time N us median of N, N us best; the first was done N ms after the start
 > rate N cache rows gathered, N GB/s, N GFLOP/s
 > oracle right, N of N rows
 >  out: largest error N at row N head N column N (bound N), relative norm N (bound N)
@@ -42,7 +42,7 @@ $ cp good.st lse.st; craft poke lse.st expected_lse 3 1065353216
 > capture lse.st: synthetic
 > step N rows of N requests, N heads, top-k N, N blocks of N rows, scale N
 > backend cpu: sparse_attn_bfN__scalar, N thread
->  not cuda: this build carries no GPU kernels: use the cpu backend
+>  not cuda: not asked for
 > lanes decode N rows of N requests, prefill N rows of N requests
 > oracle right, N of N rows
 >  out: largest error N at row N head N column N (bound N), relative norm N (bound N)

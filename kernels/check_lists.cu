@@ -1,0 +1,38 @@
+/* Checked plans: finds the first offence in the lists of a run. A warp a row, rows in turn; any grid of full warps. */
+#include "lists.cuh"
+
+/* -1 is padding and always accepted. Of a DCP rank's positions only its own can lack a block. */
+SMLA_DEVICE bool offends(const struct smla_lists *lists, const struct smla_row *row, int32_t entry)
+{
+    if (entry == -1)
+        return false;
+    if ((uint32_t)entry >= row->limit)
+        return true;
+    bool foreign = lists->positions && local_position(lists, (uint32_t)entry) == SMLA_NO_SLOT;
+    return !foreign && slot_of(lists, row, entry) == SMLA_NO_SLOT;
+}
+
+SMLA_DEVICE void report(const struct smla_check_args *args, int64_t row, uint32_t entry)
+{
+    atomicMin(&args->offence->place, (unsigned long long)row << 32 | entry);
+}
+
+extern "C" __global__ void __launch_bounds__(256)
+    smla_check_lists(const __grid_constant__ struct smla_check_args args)
+{
+    ptx_grid_wait();
+    const struct smla_lists *lists = &args.lists;
+    int64_t warps = (int64_t)gridDim.x * (blockDim.x / 32);
+    int lane = threadIdx.x % 32;
+    for (int64_t t = (int64_t)blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32; t < args.rows; t += warps) {
+        if (lists->step && t >= lists->step->rows)
+            return; /* padded rows, and only such behind them */
+        struct smla_row row = open_row(lists, t);
+        int32_t length = lists->topk_length ? lists->topk_length[t] : 0;
+        if (lane == 0 && (length < 0 || length > (int32_t)lists->topk_width))
+            report(&args, t, lists->topk_width);
+        for (uint32_t i = lane; i < row.length; i += 32)
+            if (offends(lists, &row, row.topk[i]))
+                report(&args, t, i);
+    }
+}

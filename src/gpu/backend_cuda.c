@@ -1,0 +1,117 @@
+/* The CUDA backend's table of functions, and what it says without a context. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "gpu.h"
+#include "run_gpu.h"
+#include "step_gpu.h"
+
+enum { OLDEST_ARCH = 80 };
+
+static smla_status support_arch(int arch, struct smla__detail *detail)
+{
+    if (smla__image_count() == 0)
+        return smla__fail(detail, SMLA_ERROR_NO_KERNELS,
+                          "this build carries no GPU kernels: use the cpu backend");
+    smla_status status = arch ? SMLA_OK : smla__gpu_current_arch(&arch, detail);
+    if (status == SMLA_OK && arch < OLDEST_ARCH)
+        status =
+            smla__fail(detail, SMLA_ERROR_DEVICE_ARCH, "arch = sm_%d: sm_80 and later are accepted", arch);
+    return status;
+}
+
+struct aligned {
+    const char *name;
+    uint64_t value; /* address or stride */
+};
+
+static smla_status check_aligned(const struct aligned *items, int count, unsigned align,
+                                 struct smla__detail *detail)
+{
+    for (int i = 0; i < count; i++)
+        if (items[i].value % align)
+            return smla__fail(detail, SMLA_ERROR_ALIGNMENT,
+                              "%s = %" PRIu64 ": a multiple of %u is accepted by the cuda backend",
+                              items[i].name, items[i].value, align);
+    return SMLA_OK;
+}
+
+static uint64_t address(const void *pointer)
+{
+    return (uint64_t)(uintptr_t)pointer;
+}
+
+/* Rows of query and cache move in pieces of 16 bytes. */
+static smla_status support_tensors(const smla_problem *problem, const smla_tensors *t,
+                                   struct smla__detail *detail)
+{
+    const struct aligned packed[] = {{"q", address(t->q)},
+                                     {"q_row_stride", (uint64_t)t->q_row_stride},
+                                     {"q_head_stride", (uint64_t)t->q_head_stride}};
+    const struct aligned split[] = {{"q_latent", address(t->q_latent)},
+                                    {"q_latent_row_stride", (uint64_t)t->q_latent_row_stride},
+                                    {"q_latent_head_stride", (uint64_t)t->q_latent_head_stride},
+                                    {"q_rope", address(t->q_rope)},
+                                    {"q_rope_row_stride", (uint64_t)t->q_rope_row_stride},
+                                    {"q_rope_head_stride", (uint64_t)t->q_rope_head_stride}};
+    const struct aligned rest[] = {{"kv_cache", address(t->kv_cache)},
+                                   {"cache_block_stride", (uint64_t)t->cache_block_stride},
+                                   {"cache_row_stride", (uint64_t)t->cache_row_stride},
+                                   {"out", address(t->out)},
+                                   {"out_row_stride", (uint64_t)t->out_row_stride},
+                                   {"out_head_stride", (uint64_t)t->out_head_stride}};
+    smla_status status = t->q                       ? check_aligned(packed, 3, 16, detail)
+                         : t->q_latent || t->q_rope ? check_aligned(split, 6, 16, detail)
+                                                    : SMLA_OK;
+    if (status == SMLA_OK)
+        status = check_aligned(rest, 6, 16, detail);
+    if (status == SMLA_OK && t->cache_blocks > INT32_MAX / problem->block_size)
+        status = smla__fail(detail, SMLA_ERROR_ARGUMENT,
+                            "cache_blocks = %" PRId64 ": at most %" PRId32
+                            " (below 2^31 rows) are accepted by the cuda backend",
+                            t->cache_blocks, INT32_MAX / problem->block_size);
+    return status;
+}
+
+static smla_status support(const smla_problem *problem, int arch, const smla_tensors *tensors,
+                           struct smla__detail *detail)
+{
+    smla_status status = support_arch(arch, detail);
+    return status == SMLA_OK && tensors ? support_tensors(problem, tensors, detail) : status;
+}
+
+const struct smla__backend smla__backend_cuda = {
+    .id = SMLA_BACKEND_CUDA,
+    .name = "cuda",
+    .support = support,
+    .context_open = smla__gpu_open,
+    .context_close = smla__gpu_close,
+    .plan_open = smla__gpu_plan_open,
+    .plan_close = smla__gpu_plan_close,
+    .step_open = smla__gpu_step_open,
+    .step_close = smla__gpu_step_close,
+    .step_begin = smla__gpu_step_begin,
+    .step_upload = smla__gpu_step_upload,
+    .run = smla__gpu_run,
+    .cache_write = smla__gpu_cache_write,
+    .merge = smla__gpu_merge,
+};
+
+void smla__cuda_machine(smla_machine *machine)
+{
+    struct smla__detail detail = {machine->cuda_detail, sizeof machine->cuda_detail};
+    const struct smla__driver *driver;
+    machine->cuda_kernels = smla__image_count();
+    machine->cuda_status = (int32_t)support_arch(0, &detail);
+    if (machine->cuda_kernels == 0 || smla__driver_open(&driver, NULL) != SMLA_OK)
+        return;
+    int device = 0;
+    struct CUctx_st *current = NULL;
+    machine->cuda_driver = driver->version;
+    machine->cuda_devices = driver->devices;
+    if (smla__gpu_current_arch(&machine->cuda_arch, NULL) != SMLA_OK)
+        return;
+    if (driver->cuCtxGetCurrent(&current) || !current || driver->cuCtxGetDevice(&device))
+        driver->cuDeviceGet(&device, 0);
+    driver->cuDeviceGetName(machine->cuda_name, sizeof machine->cuda_name, device);
+}

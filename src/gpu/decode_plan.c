@@ -1,0 +1,141 @@
+#include "decode_plan.h"
+
+#include <stdio.h>
+
+enum { SHARED_BYTES = 232448, GROUP = 16 /* list entries that stay together */, CHAINS = 4 /* of a CTA */ };
+
+/* Cluster sizes that kernels are compiled for, from kernels/decode_h1.cu and decode_h2.cu. */
+static const int cluster_sizes[] = {1, 2, 3, 4, 6, 8, 16};
+enum { CLUSTER_SIZES = sizeof cluster_sizes / sizeof *cluster_sizes };
+
+static struct smla__grid grid_of(const struct smla__decode_kernel *kernel)
+{
+    return (struct smla__grid){.function = kernel->function,
+                               .threads = (unsigned)kernel->threads,
+                               .shared_bytes = SHARED_BYTES,
+                               .cluster = (unsigned)kernel->ranks,
+                               .blocks = (unsigned)kernel->ranks};
+}
+
+/* How many clusters the GPU holds at once; 0 if it holds none of that size. */
+static smla_status count_resident(const struct smla__gpu *gpu, struct smla__decode_kernel *kernel,
+                                  struct smla__detail *detail)
+{
+    struct smla__launch_attribute attributes[2];
+    struct smla__launch launch;
+    struct smla__grid grid = grid_of(kernel);
+    kernel->resident = gpu->processors;
+    if (kernel->ranks == 1)
+        return SMLA_OK;
+    smla__gpu_describe(&grid, &launch, attributes);
+    int result = gpu->driver->cuOccupancyMaxActiveClusters(&kernel->resident, kernel->function, &launch);
+    return result ? smla__driver_fail(gpu->driver, result, "cuOccupancyMaxActiveClusters", detail) : SMLA_OK;
+}
+
+static smla_status open_kernel(struct smla__gpu *gpu, int tiles, int ranks,
+                               struct smla__decode_kernel *kernel, struct smla__detail *detail)
+{
+    char entry[32];
+    snprintf(entry, sizeof entry, "smla_decode_h%d_c%d", tiles, ranks);
+    *kernel =
+        (struct smla__decode_kernel){.heads = 8 * tiles, .ranks = ranks, .threads = tiles == 1 ? 384 : 512};
+    snprintf(kernel->name, sizeof kernel->name, "hopper_h%d_c%d", 8 * tiles, ranks);
+    smla_status status = smla__gpu_function(gpu, tiles == 1 ? SMLA__IMAGE_DECODE_H1 : SMLA__IMAGE_DECODE_H2,
+                                            entry, SHARED_BYTES, ranks > 8, &kernel->function, detail);
+    return status == SMLA_OK ? count_resident(gpu, kernel, detail) : status;
+}
+
+/* Splitting a row further than its groups of entries fill the chains is of no use. */
+static bool useful(const smla_plan *plan, int ranks)
+{
+    int64_t groups = ((int64_t)plan->problem.topk + GROUP - 1) / GROUP;
+    return ranks == 1 || groups > (int64_t)CHAINS * (ranks / 2);
+}
+
+/* The split that the plan forces: the largest cluster size of at most that many ranks. 0 = free. */
+static int forced_ranks(const smla_plan *plan)
+{
+    int forced = 0;
+    for (int i = 0; i < CLUSTER_SIZES; i++)
+        if (cluster_sizes[i] <= plan->options.splits)
+            forced = cluster_sizes[i];
+    return forced;
+}
+
+smla_status smla__decode_plan_open(smla_plan *plan, struct smla__decode_plan *decode)
+{
+    struct smla__gpu *gpu = smla__gpu_of(plan->context);
+    int most_tiles = smla__run_heads(&plan->problem) > 8 ? 2 : 1, forced = forced_ranks(plan);
+    for (int tiles = 1; tiles <= most_tiles; tiles++)
+        for (int i = 0; i < CLUSTER_SIZES; i++) {
+            int ranks = cluster_sizes[i];
+            if (forced ? ranks != forced : !useful(plan, ranks))
+                continue;
+            struct smla__decode_kernel *kernel = &decode->kernels[decode->count];
+            smla_status status = open_kernel(gpu, tiles, ranks, kernel, &plan->context->detail);
+            if (status != SMLA_OK)
+                return status;
+            decode->count += kernel->resident > 0;
+        }
+    if (!decode->count)
+        return smla__fail(&plan->context->detail, SMLA_UNSUPPORTED_BACKEND,
+                          "splits = %d: this GPU runs no cluster of %d", (int)plan->options.splits, forced);
+    const struct smla__decode_kernel *best = smla__decode_choose(plan, decode, plan->info.max_rows);
+    if (plan->problem.batch_invariant)
+        decode->fixed = best;
+    plan->info.kernel = best->name;
+    return SMLA_OK;
+}
+
+int smla__decode_head_groups(const smla_plan *plan, const struct smla__decode_kernel *kernel)
+{
+    return (smla__run_heads(&plan->problem) + kernel->heads - 1) / kernel->heads;
+}
+
+/* Microseconds of a run on an H200, roughly: what a launch costs beside its keys; a CTA's time for its keys; and the
+ * time in which the memory delivers all rows' keys to the CTAs at work. Fitted to docs/kernels/decode.md; only the
+ * order of kernels matters. */
+static double estimate(const smla_plan *plan, const struct smla__gpu *gpu,
+                       const struct smla__decode_kernel *kernel, int64_t rows)
+{
+    bool wide = kernel->heads > 8;
+    double full_list = plan->problem.topk / 2048.0;
+    double items = (double)rows * smla__decode_head_groups(plan, kernel);
+    int64_t waves = ((int64_t)items + kernel->resident - 1) / kernel->resident;
+    double at_once = items < kernel->resident ? items : kernel->resident;
+    double fixed = wide ? 5.5 : 4.0, compute = (wide ? 44.0 : 34.0) * full_list / kernel->ranks;
+    double memory = 66.0 * full_list * at_once / gpu->processors / smla__decode_head_groups(plan, kernel);
+    double wave = compute > memory ? compute : memory;
+    /* Rows that take turns in one CTA hide each other's start and end. */
+    return kernel->ranks == 1 ? fixed + (double)waves * wave : (double)waves * (fixed + wave);
+}
+
+const struct smla__decode_kernel *smla__decode_choose(const smla_plan *plan,
+                                                      const struct smla__decode_plan *decode, int64_t rows)
+{
+    if (decode->fixed)
+        return decode->fixed;
+    const struct smla__gpu *gpu = smla__gpu_of(plan->context);
+    const struct smla__decode_kernel *best = decode->kernels;
+    double least = estimate(plan, gpu, best, rows);
+    for (int i = 1; i < decode->count; i++) {
+        double time = estimate(plan, gpu, decode->kernels + i, rows);
+        if (time < least) {
+            least = time;
+            best = decode->kernels + i;
+        }
+    }
+    return best;
+}
+
+struct smla__grid smla__decode_grid(const smla_plan *plan, const struct smla__decode_kernel *kernel,
+                                    int64_t rows)
+{
+    struct smla__grid grid = grid_of(kernel);
+    int64_t items = rows * smla__decode_head_groups(plan, kernel);
+    if (kernel->ranks == 1 && items > kernel->resident)
+        items = kernel->resident; /* CTAs take items in turn */
+    grid.blocks = (unsigned)(items * kernel->ranks);
+    grid.programmatic = false;
+    return grid;
+}

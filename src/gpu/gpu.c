@@ -1,0 +1,192 @@
+#include "gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static smla_status read_arch(const struct smla__driver *driver, int device, int *arch,
+                             struct smla__detail *detail)
+{
+    int major = 0, minor = 0;
+    int result = driver->cuDeviceGetAttribute(&major, SMLA__CUDA_ARCH_MAJOR, device);
+    if (!result)
+        result = driver->cuDeviceGetAttribute(&minor, SMLA__CUDA_ARCH_MINOR, device);
+    *arch = 10 * major + minor;
+    return result ? smla__driver_fail(driver, result, "cuDeviceGetAttribute", detail) : SMLA_OK;
+}
+
+/* The device of the caller's current context; *context NULL if there is none. */
+static smla_status read_current(const struct smla__driver *driver, struct CUctx_st **context, int *device,
+                                struct smla__detail *detail)
+{
+    int result = driver->cuCtxGetCurrent(context);
+    if (!result && *context)
+        result = driver->cuCtxGetDevice(device);
+    return result ? smla__driver_fail(driver, result, "cuCtxGetCurrent", detail) : SMLA_OK;
+}
+
+smla_status smla__gpu_current_arch(int *arch, struct smla__detail *detail)
+{
+    const struct smla__driver *driver;
+    struct CUctx_st *current = NULL;
+    int device = 0;
+    smla_status status = smla__driver_open(&driver, detail);
+    if (status == SMLA_OK)
+        status = read_current(driver, &current, &device, detail);
+    if (status != SMLA_OK)
+        return status;
+    int result = current ? 0 : driver->cuDeviceGet(&device, 0);
+    return result ? smla__driver_fail(driver, result, "cuDeviceGet", detail)
+                  : read_arch(driver, device, arch, detail);
+}
+
+/* The caller's current context if it is on the wanted device (-1: any), else that device's primary context. */
+static smla_status choose_context(struct smla__gpu *gpu, int ordinal, struct smla__detail *detail)
+{
+    const struct smla__driver *driver = gpu->driver;
+    struct CUctx_st *current = NULL;
+    int device = -1;
+    smla_status status = read_current(driver, &current, &device, detail);
+    if (status != SMLA_OK)
+        return status;
+    if (ordinal >= driver->devices)
+        return smla__fail(detail, SMLA_ERROR_NO_DEVICE, "cuda_device = %d: -1 or 0 .. %d is accepted",
+                          ordinal, driver->devices - 1);
+    int result = 0, wanted = device;
+    if (ordinal >= 0 || !current)
+        result = driver->cuDeviceGet(&wanted, ordinal < 0 ? 0 : ordinal);
+    if (result)
+        return smla__driver_fail(driver, result, "cuDeviceGet", detail);
+    gpu->device = wanted;
+    gpu->context = current;
+    if (current && wanted == device)
+        return SMLA_OK;
+    result = driver->cuDevicePrimaryCtxRetain(&gpu->context, wanted);
+    gpu->retained = result == 0;
+    return result ? smla__driver_fail(driver, result, "cuDevicePrimaryCtxRetain", detail) : SMLA_OK;
+}
+
+static smla_status open_gpu(struct smla__gpu *gpu, int ordinal, struct smla__detail *detail)
+{
+    smla_status status = smla__driver_open(&gpu->driver, detail);
+    if (status == SMLA_OK)
+        status = choose_context(gpu, ordinal, detail);
+    if (status == SMLA_OK)
+        status = read_arch(gpu->driver, gpu->device, &gpu->arch, detail);
+    if (status != SMLA_OK)
+        return status;
+    if (gpu->arch < 80)
+        return smla__fail(detail, SMLA_ERROR_DEVICE_ARCH, "the GPU is sm_%d: sm_80 and later are accepted",
+                          gpu->arch);
+    int result = gpu->driver->cuDeviceGetAttribute(&gpu->processors, SMLA__CUDA_PROCESSORS, gpu->device);
+    return result ? smla__driver_fail(gpu->driver, result, "cuDeviceGetAttribute", detail) : SMLA_OK;
+}
+
+smla_status smla__gpu_open(smla_context *context, const smla_context_options *options)
+{
+    struct smla__detail *detail = &context->detail;
+    if (smla__image_count() == 0)
+        return smla__fail(detail, SMLA_ERROR_NO_KERNELS,
+                          "this build carries no GPU kernels: use the cpu backend");
+    struct smla__gpu *gpu = calloc(1, sizeof *gpu);
+    if (!gpu)
+        return smla__fail(detail, SMLA_ERROR_MEMORY, "no memory for %zu bytes", sizeof *gpu);
+    context->state = gpu;
+    smla_status status = open_gpu(gpu, options->cuda_device, detail);
+    if (status != SMLA_OK)
+        smla__gpu_close(context);
+    return status;
+}
+
+void smla__gpu_close(smla_context *context)
+{
+    struct smla__gpu *gpu = smla__gpu_of(context);
+    bool pushed = false;
+    if (gpu->context && smla__gpu_enter(gpu, &pushed, NULL) == SMLA_OK) {
+        for (int i = 0; i < SMLA__IMAGES; i++)
+            if (gpu->libraries[i])
+                gpu->driver->cuLibraryUnload(gpu->libraries[i]);
+        smla__gpu_leave(gpu, pushed);
+    }
+    if (gpu->retained)
+        gpu->driver->cuDevicePrimaryCtxRelease(gpu->device);
+    free(gpu);
+    context->state = NULL;
+}
+
+smla_status smla__gpu_enter(const struct smla__gpu *gpu, bool *pushed, struct smla__detail *detail)
+{
+    struct CUctx_st *current = NULL;
+    *pushed = false;
+    int result = gpu->driver->cuCtxGetCurrent(&current);
+    if (!result && current == gpu->context)
+        return SMLA_OK;
+    if (!result)
+        result = gpu->driver->cuCtxPushCurrent(gpu->context);
+    *pushed = result == 0;
+    return result ? smla__driver_fail(gpu->driver, result, "cuCtxPushCurrent", detail) : SMLA_OK;
+}
+
+void smla__gpu_leave(const struct smla__gpu *gpu, bool pushed)
+{
+    struct CUctx_st *ours;
+    if (pushed)
+        gpu->driver->cuCtxPopCurrent(&ours);
+}
+
+static smla_status load_image(struct smla__gpu *gpu, enum smla__image image, struct smla__detail *detail)
+{
+    if (gpu->libraries[image])
+        return SMLA_OK;
+    int result = gpu->driver->cuLibraryLoadData(&gpu->libraries[image], smla__image_data(image), NULL, NULL,
+                                                0, NULL, NULL, 0);
+    return result ? smla__driver_fail(gpu->driver, result, "cuLibraryLoadData", detail) : SMLA_OK;
+}
+
+smla_status smla__gpu_function(struct smla__gpu *gpu, enum smla__image image, const char *entry,
+                               int shared_bytes, bool large_clusters, struct CUfunc_st **function,
+                               struct smla__detail *detail)
+{
+    const struct smla__driver *driver = gpu->driver;
+    struct CUkern_st *kernel = NULL;
+    smla_status status = load_image(gpu, image, detail);
+    if (status != SMLA_OK)
+        return status;
+    int result = driver->cuLibraryGetKernel(&kernel, gpu->libraries[image], entry);
+    if (!result)
+        result = driver->cuKernelGetFunction(function, kernel);
+    if (!result && shared_bytes)
+        result = driver->cuFuncSetAttribute(*function, SMLA__CUDA_MAX_SHARED, shared_bytes);
+    if (!result && large_clusters)
+        result = driver->cuFuncSetAttribute(*function, SMLA__CUDA_LARGE_CLUSTERS, 1);
+    return result ? smla__driver_fail(driver, result, entry, detail) : SMLA_OK;
+}
+
+void smla__gpu_describe(const struct smla__grid *grid, struct smla__launch *launch,
+                        struct smla__launch_attribute attributes[2])
+{
+    *launch = (struct smla__launch){.grid_x = grid->blocks,
+                                    .grid_y = 1,
+                                    .grid_z = 1,
+                                    .block_x = grid->threads,
+                                    .block_y = 1,
+                                    .block_z = 1,
+                                    .shared_bytes = grid->shared_bytes,
+                                    .attributes = attributes};
+    if (grid->cluster > 1)
+        attributes[launch->attribute_count++] =
+            (struct smla__launch_attribute){.id = SMLA__CUDA_CLUSTER, .value.cluster = {grid->cluster, 1, 1}};
+    if (grid->programmatic)
+        attributes[launch->attribute_count++] =
+            (struct smla__launch_attribute){.id = SMLA__CUDA_PROGRAMMATIC, .value.programmatic = 1};
+}
+
+smla_status smla__gpu_launch(const struct smla__gpu *gpu, const struct smla__grid *grid, void *arguments,
+                             struct CUstream_st *stream, struct smla__detail *detail)
+{
+    struct smla__launch_attribute attributes[2];
+    struct smla__launch launch;
+    smla__gpu_describe(grid, &launch, attributes);
+    launch.stream = stream;
+    int result = gpu->driver->cuLaunchKernelEx(&launch, grid->function, &arguments, NULL);
+    return result ? smla__driver_fail(gpu->driver, result, "cuLaunchKernelEx", detail) : SMLA_OK;
+}

@@ -1,0 +1,53 @@
+/* The state behind a CUDA context of the library, and what every file of src/gpu needs of it. */
+#ifndef SMLA_GPU_H
+#define SMLA_GPU_H
+
+#include "driver.h"
+#include "images.h"
+#include "internal.h"
+
+struct smla__gpu {
+    const struct smla__driver *driver;
+    struct CUctx_st *context; /* the caller's, or the device's primary one */
+    int device;
+    bool retained; /* the primary context is held by us */
+    int arch;      /* 90 for sm_90 */
+    int processors;
+    struct CUlib_st *libraries[SMLA__IMAGES]; /* loaded when first asked for */
+};
+
+static inline struct smla__gpu *smla__gpu_of(const smla_context *context)
+{
+    return context->state;
+}
+
+/* Facts of the GPU that a context without an ordinal would take: its architecture. Needs no context. */
+smla_status smla__gpu_current_arch(int *arch, struct smla__detail *detail);
+
+smla_status smla__gpu_open(smla_context *context, const smla_context_options *options);
+void smla__gpu_close(smla_context *context);
+
+/* Makes our context current; *pushed says whether leave has to undo that. Every use of the driver stands between
+ * the two, so that the caller finds current what was current. */
+smla_status smla__gpu_enter(const struct smla__gpu *gpu, bool *pushed, struct smla__detail *detail);
+void smla__gpu_leave(const struct smla__gpu *gpu, bool pushed);
+
+/* A function of an image, allowed `shared_bytes` of dynamic shared memory and clusters of any size. */
+smla_status smla__gpu_function(struct smla__gpu *gpu, enum smla__image image, const char *entry,
+                               int shared_bytes, bool large_clusters, struct CUfunc_st **function,
+                               struct smla__detail *detail);
+
+/* One launch along x: blocks of threads, clusters of `cluster` blocks (1 = none), `arguments` by value. */
+struct smla__grid {
+    struct CUfunc_st *function;
+    unsigned blocks, threads, shared_bytes, cluster;
+    bool programmatic;
+};
+smla_status smla__gpu_launch(const struct smla__gpu *gpu, const struct smla__grid *grid, void *arguments,
+                             struct CUstream_st *stream, struct smla__detail *detail);
+
+/* Fills the parts of a launch that its occupancy depends on. */
+void smla__gpu_describe(const struct smla__grid *grid, struct smla__launch *launch,
+                        struct smla__launch_attribute attributes[2]);
+
+#endif

@@ -1,0 +1,142 @@
+#include "run_gpu.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "args.h"
+#include "decode_plan.h"
+#include "step_gpu.h"
+
+/* More rows than any memory holds queries for; kernels count rows times head groups in 32 bits. */
+enum { ROWS_MAX = 1 << 27 };
+
+static const double log2_e = 1.4426950408889634;
+
+smla_status smla__gpu_plan_open(smla_plan *plan)
+{
+    struct smla__detail *detail = &plan->context->detail;
+    struct smla__gpu *gpu = smla__gpu_of(plan->context);
+    if (plan->info.max_rows > ROWS_MAX)
+        return smla__fail(detail, SMLA_ERROR_LIMIT,
+                          "max_rows = %" PRId64 ": the cuda backend accepts at most %d", plan->info.max_rows,
+                          ROWS_MAX);
+    struct smla__decode_plan *decode = calloc(1, sizeof *decode);
+    if (!decode)
+        return smla__fail(detail, SMLA_ERROR_MEMORY, "no memory for %zu bytes", sizeof *decode);
+    bool pushed;
+    smla_status status = smla__gpu_enter(gpu, &pushed, detail);
+    if (status == SMLA_OK) {
+        status = smla__decode_plan_open(plan, decode);
+        smla__gpu_leave(gpu, pushed);
+    }
+    if (status != SMLA_OK) {
+        free(decode);
+        return status;
+    }
+    plan->info.isa = SMLA_ISA_SCALAR;
+    plan->info.threads = 0;
+    plan->workspace_bytes = 0; /* partial results meet in distributed shared memory */
+    plan->state = decode;
+    return SMLA_OK;
+}
+
+void smla__gpu_plan_close(smla_plan *plan)
+{
+    free(plan->state);
+}
+
+static struct smla_divisor divisor(uint32_t d)
+{
+    uint32_t shift = 0;
+    while (((uint64_t)1 << shift) < d)
+        shift++;
+    return (struct smla_divisor){d, (uint32_t)(((uint64_t)1 << (31 + shift)) / d + 1), shift};
+}
+
+static void fill_lists(const smla_plan *plan, const smla_step *step, const smla_tensors *t,
+                       struct smla_lists *lists)
+{
+    const smla_problem *p = &plan->problem;
+    /* Positions are below 2^31: a longer turn is one that never ends. */
+    int64_t turn = (int64_t)p->dcp_interleave * p->dcp_world_size;
+    int64_t first = (int64_t)p->dcp_interleave * p->dcp_rank;
+    *lists = (struct smla_lists){
+        .topk = t->topk,
+        .topk_row = t->topk_row_stride,
+        .topk_length = t->topk_length,
+        .cache = t->kv_cache,
+        .cache_block = t->cache_block_stride,
+        .cache_row = t->cache_row_stride,
+        .cache_blocks = (uint32_t)t->cache_blocks,
+        .topk_width = (uint32_t)p->topk,
+        .block = divisor((uint32_t)p->block_size),
+        .turn = divisor((uint32_t)(turn > INT32_MAX ? INT32_MAX : turn)),
+        .dcp_first = (int32_t)(first > INT32_MAX ? INT32_MAX : first),
+        .dcp_interleave = p->dcp_interleave,
+        .positions = p->topk_kind == SMLA_TOPK_POSITIONS,
+        .dense = t->cache_block_stride == p->block_size * t->cache_row_stride,
+    };
+    if (step)
+        smla__gpu_step_lists(step, lists);
+}
+
+/* Sizes below 2^-126 count as that, so that the product with log2(e) does not vanish. */
+static float scale_log2(float scale)
+{
+    double size = fmax(fabs((double)scale), 0x1p-126);
+    return (float)(copysign(size, (double)scale) * log2_e);
+}
+
+static void fill_query(const smla_tensors *t, struct smla_decode_args *args)
+{
+    args->q_latent = t->q ? t->q : t->q_latent;
+    args->q_latent_row = t->q ? t->q_row_stride : t->q_latent_row_stride;
+    args->q_latent_head = t->q ? t->q_head_stride : t->q_latent_head_stride;
+    args->q_rope = t->q ? (const char *)t->q + 2 * SMLA__LATENT : t->q_rope;
+    args->q_rope_row = t->q ? t->q_row_stride : t->q_rope_row_stride;
+    args->q_rope_head = t->q ? t->q_head_stride : t->q_rope_head_stride;
+}
+
+static struct smla_decode_args decode_args(const smla_plan *plan, const smla_step *step,
+                                           const smla_tensors *t)
+{
+    const smla_problem *p = &plan->problem;
+    struct smla_decode_args args = {
+        .sinks = t->sinks,
+        .out = t->out,
+        .out_row = t->out_row_stride,
+        .out_head = t->out_head_stride,
+        .lse = t->lse,
+        .lse_row = t->lse_row_stride,
+        .lse_head = t->lse_head_stride,
+        .scale_log2 = scale_log2(p->scale),
+        .lse_factor = p->lse_base == SMLA_LSE_BASE2 ? 1.0f : (float)(1 / log2_e),
+        .empty_lse = p->empty_lse == SMLA_EMPTY_POS_INF ? INFINITY : -INFINITY,
+        .heads = smla__run_heads(p),
+        .rows = (int32_t)t->rows,
+        .out_f32 = p->out_dtype == SMLA_F32,
+    };
+    fill_lists(plan, step, t, &args.lists);
+    fill_query(t, &args);
+    return args;
+}
+
+smla_status smla__gpu_run(const smla_plan *plan, const smla_step *step, const smla_tensors *tensors,
+                          void *workspace, struct CUstream_st *stream)
+{
+    (void)workspace;
+    const struct smla__gpu *gpu = smla__gpu_of(plan->context);
+    struct smla__detail *detail = &plan->context->detail;
+    const struct smla__decode_kernel *kernel = smla__decode_choose(plan, plan->state, tensors->rows);
+    struct smla_decode_args args = decode_args(plan, step, tensors);
+    args.head_groups = smla__decode_head_groups(plan, kernel);
+    struct smla__grid grid = smla__decode_grid(plan, kernel, tensors->rows);
+    bool pushed;
+    smla_status status = smla__gpu_enter(gpu, &pushed, detail);
+    if (status != SMLA_OK)
+        return status;
+    status = smla__gpu_launch(gpu, &grid, &args, stream, detail);
+    smla__gpu_leave(gpu, pushed);
+    return status;
+}

@@ -1,0 +1,115 @@
+/* Cache write and merge on a GPU: one launch each. */
+#include <inttypes.h>
+
+#include "args.h"
+#include "gpu.h"
+#include "run_gpu.h"
+
+enum { WARPS = 8, WARP = 32, BLOCKS_MAX = 1 << 20 };
+
+/* Loads a kernel and launches it with a warp for each of `items`, which the kernels take in turn if they are more. */
+static smla_status launch(smla_context *context, enum smla__image image, const char *entry, int64_t items,
+                          void *arguments, struct CUstream_st *stream)
+{
+    struct smla__gpu *gpu = smla__gpu_of(context);
+    int64_t blocks = (items + WARPS - 1) / WARPS;
+    struct smla__grid grid = {.blocks = (unsigned)(blocks > BLOCKS_MAX ? BLOCKS_MAX : blocks),
+                              .threads = WARPS * WARP,
+                              .cluster = 1};
+    bool pushed;
+    smla_status status = smla__gpu_enter(gpu, &pushed, &context->detail);
+    if (status != SMLA_OK)
+        return status;
+    status = smla__gpu_function(gpu, image, entry, 0, false, &grid.function, &context->detail);
+    if (status == SMLA_OK)
+        status = smla__gpu_launch(gpu, &grid, arguments, stream, &context->detail);
+    smla__gpu_leave(gpu, pushed);
+    return status;
+}
+
+struct aligned {
+    const char *name;
+    uint64_t value; /* address or stride */
+};
+
+/* Both kernels move 16 bytes at a time. */
+static smla_status check_aligned(const struct aligned *items, int count, struct smla__detail *detail)
+{
+    for (int i = 0; i < count; i++)
+        if (items[i].value % 16)
+            return smla__fail(detail, SMLA_ERROR_ALIGNMENT,
+                              "%s = %" PRIu64 ": a multiple of 16 is accepted by the cuda backend",
+                              items[i].name, items[i].value);
+    return SMLA_OK;
+}
+
+smla_status smla__gpu_cache_write(smla_context *context, const smla_problem *problem,
+                                  const smla_cache_rows *rows, struct CUstream_st *stream)
+{
+    const struct aligned items[] = {{"latent", (uintptr_t)rows->latent},
+                                    {"latent_row_stride", (uint64_t)rows->latent_row_stride},
+                                    {"rope", (uintptr_t)rows->rope},
+                                    {"rope_row_stride", (uint64_t)rows->rope_row_stride},
+                                    {"kv_cache", (uintptr_t)rows->kv_cache},
+                                    {"cache_block_stride", (uint64_t)rows->cache_block_stride},
+                                    {"cache_row_stride", (uint64_t)rows->cache_row_stride}};
+    smla_status status = check_aligned(items, sizeof items / sizeof *items, &context->detail);
+    if (status != SMLA_OK)
+        return status;
+    struct smla_cache_write_args args = {
+        .latent = rows->latent,
+        .rope = rows->rope,
+        .latent_row = rows->latent_row_stride,
+        .rope_row = rows->rope_row_stride,
+        .slots = rows->slots,
+        .cache = rows->kv_cache,
+        .cache_block = rows->cache_block_stride,
+        .cache_row = rows->cache_row_stride,
+        .cache_blocks = rows->cache_blocks,
+        .block_size = problem->block_size,
+        .rows = rows->rows,
+    };
+    return launch(context, SMLA__IMAGE_CACHE_WRITE, "smla_cache_write", rows->rows, &args, stream);
+}
+
+smla_status smla__gpu_merge(smla_context *context, const smla_partials *partials, struct CUstream_st *stream)
+{
+    const struct aligned items[] = {{"part_out", (uintptr_t)partials->part_out},
+                                    {"part_out_part_stride", (uint64_t)partials->part_out_part_stride},
+                                    {"part_out_row_stride", (uint64_t)partials->part_out_row_stride},
+                                    {"part_out_head_stride", (uint64_t)partials->part_out_head_stride},
+                                    {"out", (uintptr_t)partials->out},
+                                    {"out_row_stride", (uint64_t)partials->out_row_stride},
+                                    {"out_head_stride", (uint64_t)partials->out_head_stride}};
+    smla_status status = check_aligned(items, sizeof items / sizeof *items, &context->detail);
+    if (status == SMLA_OK && partials->dim != SMLA__LATENT)
+        status = smla__fail(&context->detail, SMLA_UNSUPPORTED_HEAD_DIM,
+                            "dim = %" PRId32 ": 512 is accepted by the cuda backend", partials->dim);
+    if (status != SMLA_OK)
+        return status;
+    bool natural = partials->lse_base == SMLA_LSE_NATURAL;
+    struct smla_merge_args args = {
+        .part_out = partials->part_out,
+        .part_out_part = partials->part_out_part_stride,
+        .part_out_row = partials->part_out_row_stride,
+        .part_out_head = partials->part_out_head_stride,
+        .part_lse = partials->part_lse,
+        .part_lse_part = partials->part_lse_part_stride,
+        .part_lse_row = partials->part_lse_row_stride,
+        .part_lse_head = partials->part_lse_head_stride,
+        .out = partials->out,
+        .out_row = partials->out_row_stride,
+        .out_head = partials->out_head_stride,
+        .lse = partials->lse,
+        .lse_row = partials->lse_row_stride,
+        .lse_head = partials->lse_head_stride,
+        .parts = partials->parts,
+        .rows = partials->rows,
+        .heads = partials->heads,
+        .part_f32 = partials->part_dtype == SMLA_F32,
+        .out_f32 = partials->out_dtype == SMLA_F32,
+        .base_factor = natural ? 1.4426950408889634f : 1.0f,
+        .empty_lse = partials->empty_lse == SMLA_EMPTY_POS_INF ? __builtin_inff() : -__builtin_inff(),
+    };
+    return launch(context, SMLA__IMAGE_MERGE, "smla_merge", partials->rows * partials->heads, &args, stream);
+}

@@ -121,7 +121,8 @@ static int open_plan(struct attend *attend, const struct capture *capture, const
     options.max_rows = capture->rows;
     options.max_requests = capture->requests;
     options.max_blocks = capture->block_table_width;
-    (void)asked;
+    options.cuda_pdl = asked->pdl;
+    options.cuda_portable = asked->portable;
     smla_status status = smla_plan_create(&attend->plan, attend->context, &attend->problem, &options);
     attend->plan_info.struct_size = sizeof attend->plan_info;
     if (status == SMLA_OK)

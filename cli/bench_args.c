@@ -148,6 +148,8 @@ static error_t settle_backend(const struct argp_state *state, struct bench_args 
         return args_refuse(state, "%s: accepted: with --backend cuda", args->gpu_option);
     if (args->host_cost && (args->csv || args->plot || args->peers))
         return args_refuse(state, "--host-cost: accepted: without --output, --plot and --peers");
+    if (args->host_cost)
+        args->gpu.positions = true; /* a step that can be updated belongs to these */
     if (args->cpu_option)
         args->backend = SMLA_BACKEND_CPU;
     if (args->gpu_option)

@@ -108,6 +108,8 @@ static smla_status open_plan(struct bench_gpu_case *open, const struct bench_cas
     smla_plan_options_init(&options);
     options.max_rows = shape->tokens;
     options.splits = gpu->options.splits;
+    options.cuda_pdl = gpu->options.pdl;
+    options.cuda_portable = gpu->options.portable;
     if (gpu->options.positions) {
         options.max_requests = shape->tokens;
         options.max_blocks = gpu->lists.width;

@@ -49,7 +49,8 @@ void bench_gpu_close(struct bench_gpu *gpu);
  * first. */
 int bench_gpu_measure(struct bench_gpu *gpu, const struct bench_case *shape, struct bench_result *result);
 
-/* Host time of a call of smla_run and of smla_step_update, microseconds, medians of many; gives an exit code. */
+/* Host time of a call of smla_run and of smla_step_update, microseconds, medians of many; gives an exit code.
+ * The option `positions` must be set, so that there is a step. */
 struct bench_host_cost {
     double run_us, update_us;
 };

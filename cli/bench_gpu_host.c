@@ -48,7 +48,6 @@ int bench_gpu_host_cost(struct bench_gpu *gpu, const struct bench_case *shape, s
 {
     struct bench_gpu_case open;
     smla_batch batch;
-    gpu->options.positions = true; /* a step is there to be updated */
     int code = bench_gpu_case_open(&open, gpu, shape, error);
     if (code == EXIT_RIGHT) {
         bench_lists_batch(&gpu->lists, gpu->pool_rows / BENCH_BLOCK_SIZE, &batch);

@@ -66,7 +66,7 @@ static void print_backend(const struct attend *attend)
     printf("backend   %s: %s, ", smla_backend_name(attend->chosen), attend->plan_info.kernel);
     if (attend->gpu.device) {
         const struct device_facts *gpu = device_facts(attend->gpu.device);
-        printf("%s, sm_%d\n", gpu->name, gpu->arch);
+        printf("%s, sm_%d, kernels for sm_%d\n", gpu->name, gpu->arch, attend->plan_info.arch);
     } else {
         printf("%d thread%s\n", attend->plan_info.threads, attend->plan_info.threads == 1 ? "" : "s");
     }
@@ -173,12 +173,12 @@ static json_t *backend_json(const struct attend *attend)
             json_object_set_new(others, smla_backend_name(attend->verdicts[i].backend),
                                 report_text(attend->verdicts[i].reason));
     const struct device_facts *gpu = attend->gpu.device ? device_facts(attend->gpu.device) : NULL;
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "name", smla_backend_name(attend->chosen),
-                     "kernel", attend->plan_info.kernel, "isa",
-                     gpu ? json_null() : json_string(isa_name(attend)), "threads",
-                     gpu ? json_null() : json_integer(attend->plan_info.threads), "gpu",
-                     gpu ? report_text(gpu->name) : json_null(), "arch",
-                     gpu ? json_integer(gpu->arch) : json_null(), "not_used", others);
+    return json_pack(
+        "{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "name", smla_backend_name(attend->chosen), "kernel",
+        attend->plan_info.kernel, "isa", gpu ? json_null() : json_string(isa_name(attend)), "threads",
+        gpu ? json_null() : json_integer(attend->plan_info.threads), "gpu",
+        gpu ? report_text(gpu->name) : json_null(), "arch", gpu ? json_integer(gpu->arch) : json_null(),
+        "kernel_arch", gpu ? json_integer(attend->plan_info.arch) : json_null(), "not_used", others);
 }
 
 void run_report_json(const struct run_report *report, const struct capture *capture,

@@ -65,6 +65,16 @@ struct smla_decode_args {
     int32_t splits;
 };
 
+/* decode_portable.cu: smla_decode_portable has a CTA for each row, head group and part, the part running fastest; then
+ * smla_decode_portable_merge, if there are several parts, has a warp (8 a block) for each row and head. */
+enum {
+    SMLA_PORTABLE_HEADS = 16,    /* of a CTA */
+    SMLA_PORTABLE_THREADS = 128, /* of a CTA */
+    SMLA_PORTABLE_KEYS = 32,     /* list entries that stay together */
+    SMLA_PORTABLE_SHARED =
+        98304, /* bytes of dynamic shared memory: all that sm_86 has, less what is reserved */
+};
+
 /* Scatters rows: latent [rows, 512] and rope [rows, 64] bf16 to slots [rows]; negative and too large ones are skipped. */
 struct smla_cache_write_args {
     const void *latent, *rope;
@@ -96,6 +106,9 @@ struct smla_merge_args {
 /* First offence of a checked plan; `row` of the smallest (row, entry) wins. Set to all ones by the host. */
 struct smla_offence {
     unsigned long long place; /* row << 32 | entry; ~0 = none; entry = topk_width stands for topk_length */
+    unsigned long long noted; /* the place that the two below tell of */
+    int32_t value;
+    uint32_t limit; /* entries are below it: seq_len, or rows of the cache */
 };
 
 struct smla_check_args {

@@ -1,4 +1,4 @@
-/* Checked plans: finds the first offence in the lists of a run. A warp a row, rows in turn; any grid of full warps. */
+/* Checked plans: the first offence in the lists of a run. */
 #include "lists.cuh"
 
 /* -1 is padding and always accepted. Of a DCP rank's positions only its own can lack a block. */
@@ -17,6 +17,7 @@ SMLA_DEVICE void report(const struct smla_check_args *args, int64_t row, uint32_
     atomicMin(&args->offence->place, (unsigned long long)row << 32 | entry);
 }
 
+/* Finds it. A warp a row, rows in turn; any grid of full warps. */
 extern "C" __global__ void __launch_bounds__(256)
     smla_check_lists(const __grid_constant__ struct smla_check_args args)
 {
@@ -35,4 +36,20 @@ extern "C" __global__ void __launch_bounds__(256)
             if (offends(lists, &row, row.topk[i]))
                 report(&args, t, i);
     }
+}
+
+/* Takes down what the offence was, while the lists are still there. One thread. */
+extern "C" __global__ void __launch_bounds__(32)
+    smla_check_note(const __grid_constant__ struct smla_check_args args)
+{
+    ptx_grid_wait();
+    const struct smla_lists *lists = &args.lists;
+    struct smla_offence *offence = args.offence;
+    int64_t row = (int64_t)(offence->place >> 32);
+    uint32_t entry = (uint32_t)offence->place;
+    if (offence->place == offence->noted || row >= args.rows)
+        return; /* none, or one of an earlier run */
+    offence->value = entry == lists->topk_width ? lists->topk_length[row] : list_of(lists, row)[entry];
+    offence->limit = open_row(lists, row).limit;
+    offence->noted = offence->place;
 }

@@ -30,7 +30,7 @@ enum {
     PLANE_BYTES = KEYS * 128,
     SLOT_BYTES = PLANES * PLANE_BYTES,
     BLOCKS = 32,     /* 16-column blocks of the output */
-    RING = 64,       /* pending list entries of a gather warp */
+    RING = 48,       /* pending list entries of a gather warp */
     PART_BLOCKS = 4, /* blocks in a plane: the unit of work of a sum warp */
     CONSUMERS = 8    /* arrivals that empty a slot */
 };
@@ -49,8 +49,9 @@ template <int TILES, int RANKS> struct layout {
         REFERENCES = P + CHAINS * SLOTS * P_BYTES,      /* [chain][slot][HEADS] float */
         FILL = REFERENCES + CHAINS * SLOTS * HEADS * 4, /* [chain][slot]: keys | last << 8 */
         PENDING = FILL + CHAINS * SLOTS * 4,
-        SUMS = PENDING + CHAINS * RING * 4,      /* [buffer][chain][HEADS] (m, l) */
-        WEIGHTS = SUMS + 3 * CHAINS * HEADS * 8, /* [RANKS][HEADS] float */
+        SUMS = PENDING + CHAINS * RING * 4, /* [buffer][chain][HEADS] struct sums */
+        SUM_BUFFERS = RANKS == 1 ? 3 : 1,
+        WEIGHTS = SUMS + SUM_BUFFERS * CHAINS * HEADS * 16, /* [RANKS][HEADS] float */
         BARRIERS = WEIGHTS + (RANKS > 1 ? RANKS * HEADS * 4 : 0),
         FULL = BARRIERS,
         SCORED = FULL + CHAINS * SLOTS * 8,
@@ -93,6 +94,13 @@ template <int RANKS> SMLA_DEVICE int owner_of(int block)
     int rank = block * RANKS / BLOCKS;
     return first_block(rank + 1, RANKS) <= block ? rank + 1 : rank;
 }
+
+/* What a chain, or a rank, knows of a head: its reference, the sum of P, and the sum of P as rounded to bf16. The
+ * output is divided by the latter, so that the rounding of a dominant weight cancels; lse is taken of the former. */
+struct __align__(16) sums
+{
+    float m, l, rounded, unused;
+};
 
 /* The part of a batch that a CTA works on. */
 struct item {
@@ -147,7 +155,7 @@ SMLA_DEVICE void init_barriers(const struct smla_decode_args *args, uint32_t bas
         ptx_mbarrier_init(base + L::READY, (TILES + 1) * RANKS);
         ptx_mbarrier_init(base + L::LANDED_SUMS, 1);
         ptx_mbarrier_init(base + L::LANDED, 1);
-        ptx_mbarrier_arrive_expect_tx(base + L::LANDED_SUMS, RANKS * L::HEADS * 8);
+        ptx_mbarrier_arrive_expect_tx(base + L::LANDED_SUMS, RANKS * L::HEADS * 16);
         ptx_mbarrier_arrive_expect_tx(base + L::LANDED, (uint32_t)(RANKS * blocks * lanes * 16));
     }
     ptx_fence_mbarrier_init();
@@ -164,6 +172,7 @@ template <int TILES, int RANKS> SMLA_DEVICE void decode(const struct smla_decode
     ptx_grid_wait();
     if (threadIdx.x % 32 == 0)
         init_barriers<TILES, RANKS>(args, base, warp, rank);
+    __syncwarp();
     if (warp < CHAINS)
         gather<TILES, RANKS>(args, shared, base, warp, rank);
     else if (warp < CHAINS + L::SCORE_WARPS)

@@ -9,15 +9,17 @@ SMLA_DEVICE void store_lse(const struct smla_decode_args *args, const struct ite
     *(float *)to = l == 0 ? args->empty_lse : (m + ptx_lg2(l)) * args->lse_factor;
 }
 
-/* 1 / (l + 2^(sink - m)): what turns sums under the maximum m into the output. */
-SMLA_DEVICE float normaliser(const struct smla_decode_args *args, const struct item *item, int h, float m,
-                             float l)
+/* What turns sums of P V under the reference m into the output: with a sink, the part of the weight that is not its. */
+SMLA_DEVICE float normaliser(const struct smla_decode_args *args, const struct item *item, int h,
+                             struct sums all)
 {
-    if (l == 0)
+    if (all.l == 0)
         return 0;
+    float factor = 1 / all.rounded;
     if (args->sinks && h < item->heads)
-        l += ptx_ex2(__ldg(args->sinks + item->first_head + h) * 1.4426950408889634f - m);
-    return 1 / l;
+        factor *= all.l /
+                  (all.l + ptx_ex2(__ldg(args->sinks + item->first_head + h) * 1.4426950408889634f - all.m));
+    return factor;
 }
 
 /* Stores 16 columns of 8 heads, given as a warp holds them in an mma accumulator. */
@@ -43,18 +45,26 @@ SMLA_DEVICE void store_block(const struct smla_decode_args *args, const struct i
     }
 }
 
-/* (maximum, sum) of a head over the chains of this CTA. */
-template <int TILES, int RANKS> SMLA_DEVICE float2 sum_chains(const char *shared, uint32_t buffer, int h)
+/* Brings sums under the reference m to the reference of `all` and adds them. */
+SMLA_DEVICE void add_sums(struct sums *all, struct sums part)
+{
+    float weight = ptx_ex2(part.m - reference(all->m));
+    all->l += part.l * weight;
+    all->rounded += part.rounded * weight;
+}
+
+/* A head's sums over the chains of this CTA. */
+template <int TILES, int RANKS> SMLA_DEVICE struct sums sum_chains(const char *shared, uint32_t buffer, int h)
 {
     using L = layout<TILES, RANKS>;
-    const float2 *sums = (const float2 *)(shared + L::SUMS) + buffer * CHAINS * L::HEADS + h;
-    float2 all = make_float2(-INFINITY, 0);
+    const struct sums *chains = (const struct sums *)(shared + L::SUMS) + buffer * CHAINS * L::HEADS + h;
+    struct sums all = {-INFINITY, 0, 0, 0};
 #pragma unroll
     for (int c = 0; c < CHAINS; c++)
-        all.x = fmaxf(all.x, sums[c * L::HEADS].x);
+        all.m = fmaxf(all.m, chains[c * L::HEADS].m);
 #pragma unroll
     for (int c = 0; c < CHAINS; c++)
-        all.y += sums[c * L::HEADS].y * ptx_ex2(sums[c * L::HEADS].x - reference(all.x));
+        add_sums(&all, chains[c * L::HEADS]);
     return all;
 }
 
@@ -70,10 +80,10 @@ SMLA_DEVICE void finish_row(const struct smla_decode_args *args, struct accumula
 #pragma unroll
         for (int c = 0; c < 2; c++) {
             int h = 8 * t + 2 * (lane % 4) + c;
-            float2 all = sum_chains<TILES, RANKS>(shared, buffer, h);
-            factor[c] = normaliser(args, &item, h, all.x, all.y);
+            struct sums all = sum_chains<TILES, RANKS>(shared, buffer, h);
+            factor[c] = normaliser(args, &item, h, all);
             if (warp == 0 && lane < 4)
-                store_lse(args, &item, h, all.x, all.y);
+                store_lse(args, &item, h, all.m, all.l);
         }
 #pragma unroll
         for (int b = 0; b < L::OWN_BLOCKS; b++) {
@@ -123,34 +133,38 @@ SMLA_DEVICE void combine_sums(const struct smla_decode_args *args, char *shared,
     using L = layout<TILES, RANKS>;
     int lane = thread % 32;
     struct item item = open_item<TILES>(args, blockIdx.x / RANKS);
-    uint32_t sums = landing_area<TILES, RANKS>(args, TILES); /* [RANKS][HEADS] */
+    uint32_t sums = landing_area<TILES, RANKS>(args, TILES); /* [RANKS][HEADS] struct sums */
     ptx_mbarrier_wait(base + L::SUMMED, 0);
     ptx_mbarrier_wait(base + L::READY, 0);
     for (int p = thread; p < RANKS * L::HEADS; p += 32 * L::SCORE_WARPS) {
         int h = p % L::HEADS, to = p / L::HEADS;
-        float2 all = sum_chains<TILES, RANKS>(shared, 0, h);
-        ptx_st_async_v2(ptx_mapa(base + sums + (rank * L::HEADS + h) * 8, to), all.x, all.y,
+        struct sums all = sum_chains<TILES, RANKS>(shared, 0, h);
+        const float record[4] = {all.m, all.l, all.rounded, 0};
+        ptx_st_async_v4(ptx_mapa(base + sums + (rank * L::HEADS + h) * 16, to), record,
                         ptx_mapa(base + L::LANDED_SUMS, to));
     }
     ptx_mbarrier_wait(base + L::LANDED_SUMS, 0);
     float *weights = (float *)(shared + L::WEIGHTS);
     for (int h = thread / 16; h < L::HEADS; h += 2 * L::SCORE_WARPS) {
         int from = lane % 16;
-        float2 part = make_float2(-INFINITY, 0);
+        struct sums part = {-INFINITY, 0, 0, 0};
         if (from < RANKS)
-            part = ((const float2 *)(shared + sums))[from * L::HEADS + h];
-        float m = part.x;
+            part = ((const struct sums *)(shared + sums))[from * L::HEADS + h];
+        struct sums all = {part.m, 0, 0, 0};
 #pragma unroll
         for (int step = 1; step < 16; step *= 2)
-            m = fmaxf(m, __shfl_xor_sync(~0u, m, step));
-        float w = ptx_ex2(part.x - reference(m)), l = w * part.y;
+            all.m = fmaxf(all.m, __shfl_xor_sync(~0u, all.m, step));
+        add_sums(&all, part);
 #pragma unroll
-        for (int step = 1; step < 16; step *= 2)
-            l += __shfl_xor_sync(~0u, l, step);
+        for (int step = 1; step < 16; step *= 2) {
+            all.l += __shfl_xor_sync(~0u, all.l, step);
+            all.rounded += __shfl_xor_sync(~0u, all.rounded, step);
+        }
         if (from < RANKS)
-            weights[from * L::HEADS + h] = part.y == 0 ? 0 : w * normaliser(args, &item, h, m, l);
+            weights[from * L::HEADS + h] =
+                part.l == 0 ? 0 : ptx_ex2(part.m - reference(all.m)) * normaliser(args, &item, h, all);
         if (rank == 0 && from == 0)
-            store_lse(args, &item, h, m, l);
+            store_lse(args, &item, h, all.m, all.l);
     }
 }
 

@@ -13,9 +13,10 @@ SMLA_DEVICE void load_query(uint32_t q[K_STEPS][2], uint32_t slot, int tile, int
 }
 
 /* Scores of the slot's 16 keys: s holds keys lane / 4 (+ 8) and heads 2 (lane % 4) (+ 1), as mma gives it. */
+template <int TILES>
 SMLA_DEVICE void score_keys(float s[4], const uint32_t q[K_STEPS][2], uint32_t slot, int lane)
 {
-    enum { SUMS = 4 }; /* independent chains of mma */
+    enum { SUMS = TILES == 1 ? 4 : 2 }; /* independent chains of mma, as many as registers allow */
     float part[SUMS][4] = {};
     uint32_t row = slot + (lane & 15) * 128;
 #pragma unroll
@@ -27,7 +28,8 @@ SMLA_DEVICE void score_keys(float s[4], const uint32_t q[K_STEPS][2], uint32_t s
     }
 #pragma unroll
     for (int j = 0; j < 4; j++)
-        s[j] = (part[0][j] + part[1][j]) + (part[2][j] + part[3][j]);
+        s[j] = SUMS == 4 ? (part[0][j] + part[1][j]) + (part[SUMS - 2][j] + part[SUMS - 1][j])
+                         : part[0][j] + part[1][j];
 }
 
 /* Largest over the lanes that hold the same heads. */
@@ -53,37 +55,49 @@ SMLA_DEVICE float reference(float m)
     return m == -INFINITY ? 0.0f : m;
 }
 
-/* Turns scores into P and writes it; keeps the chain's references m and this lane's sums l. A reference
- * is raised only when a score exceeds it by more than 8: until then P stays below 2^8, as good in bf16 as below 1. */
-SMLA_DEVICE void soften(float s[4], float m[2], float l[2], char *p, float *references, float scale, int keys,
-                        int lane)
+/* This lane's part of its two heads' sums. */
+struct lane_sums {
+    float m[2], l[2], rounded[2];
+};
+
+/* Turns scores into P and writes it. A reference is raised only when a score exceeds it by more than 8: until then P
+ * stays below 2^8, as good in bf16 as below 1. The product with the scale is not rounded before the reference is
+ * subtracted. */
+SMLA_DEVICE void soften(const float s[4], struct lane_sums *sums, char *p, float *references, float scale,
+                        int keys, int lane)
 {
     bool valid[2] = {lane / 4 < keys, lane / 4 + 8 < keys}, exceeds = false;
-    float w[4];
+    float w[4], scaled[4];
 #pragma unroll
     for (int j = 0; j < 4; j++) {
-        s[j] = valid[j >> 1] ? s[j] * scale : -INFINITY;
-        exceeds |= s[j] > m[j & 1] + 8;
+        scaled[j] = valid[j >> 1] ? s[j] * scale : -INFINITY;
+        exceeds |= scaled[j] > sums->m[j & 1] + 8;
     }
     if (__any_sync(~0u, exceeds)) {
 #pragma unroll
         for (int c = 0; c < 2; c++) {
-            float old = m[c];
-            m[c] = fmaxf(old, ceilf(max_over_keys(fmaxf(s[c], s[c + 2]))));
-            l[c] *= ptx_ex2(old - reference(m[c]));
+            float old = sums->m[c];
+            sums->m[c] = fmaxf(old, ceilf(max_over_keys(fmaxf(scaled[c], scaled[c + 2]))));
+            float alpha = ptx_ex2(old - reference(sums->m[c]));
+            sums->l[c] *= alpha;
+            sums->rounded[c] *= alpha;
         }
     }
 #pragma unroll
-    for (int c = 0; c < 2; c++) {
-        w[c] = ptx_ex2(s[c] - reference(m[c]));
-        w[c + 2] = ptx_ex2(s[c + 2] - reference(m[c]));
-        l[c] += w[c] + w[c + 2];
+    for (int j = 0; j < 4; j++) {
+        w[j] = valid[j >> 1] ? ptx_ex2(fmaf(s[j], scale, -reference(sums->m[j & 1]))) : 0;
+        sums->l[j & 1] += w[j];
     }
     uint32_t *to = (uint32_t *)(p + lane / 4 * 16) + lane % 4;
-    to[0] = ptx_pack_bf16x2(w[0], w[1]);
-    to[32] = ptx_pack_bf16x2(w[2], w[3]);
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        uint32_t pair = ptx_pack_bf16x2(w[2 * half], w[2 * half + 1]);
+        to[32 * half] = pair;
+        sums->rounded[0] += __uint_as_float(pair << 16);
+        sums->rounded[1] += __uint_as_float(pair & 0xffff0000u);
+    }
     if (lane < 4)
-        *(float2 *)(references + 2 * lane) = make_float2(m[0], m[1]);
+        *(float2 *)(references + 2 * lane) = make_float2(sums->m[0], sums->m[1]);
 }
 
 /* One row's slots of a chain, for the 8 heads of a tile. */
@@ -93,7 +107,7 @@ SMLA_DEVICE void score_row(const struct smla_decode_args *args, char *shared, ui
 {
     using L = layout<TILES, RANKS>;
     uint32_t q[K_STEPS][2];
-    float m[2] = {-INFINITY, -INFINITY}, l[2] = {0, 0};
+    struct lane_sums sums = {{-INFINITY, -INFINITY}, {0, 0}, {0, 0}};
     ptx_mbarrier_wait(base + L::QUERY + 8 * (row & 1), row >> 1 & 1);
     uint32_t index = *(const uint32_t *)(shared + L::QUERY_AT + 4 * (row & 1));
     load_query(q, base + index * SLOT_BYTES, tile, lane);
@@ -110,8 +124,8 @@ SMLA_DEVICE void score_row(const struct smla_decode_args *args, char *shared, ui
         last = fill >> 8;
         if (keys) {
             float s[4];
-            score_keys(s, q, base + index * SLOT_BYTES, lane);
-            soften(s, m, l, shared + L::P + (index * TILES + tile) * KEYS * 16,
+            score_keys<TILES>(s, q, base + index * SLOT_BYTES, lane);
+            soften(s, &sums, shared + L::P + (index * TILES + tile) * KEYS * 16,
                    (float *)(shared + L::REFERENCES) + index * L::HEADS + 8 * tile, args->scale_log2, keys,
                    lane);
         }
@@ -119,10 +133,14 @@ SMLA_DEVICE void score_row(const struct smla_decode_args *args, char *shared, ui
         if (lane == 0)
             ptx_mbarrier_arrive(base + L::SCORED + 8 * index);
     }
-    float a = sum_over_keys(l[0]), b = sum_over_keys(l[1]);
-    if (lane < 4)
-        *(float4 *)(shared + L::SUMS + ((row % 3 * CHAINS + chain) * L::HEADS + 8 * tile + 2 * lane) * 8) =
-            make_float4(m[0], a, m[1], b);
+    struct sums *all =
+        (struct sums *)(shared + L::SUMS) + (row % L::SUM_BUFFERS * CHAINS + chain) * L::HEADS + 8 * tile;
+#pragma unroll
+    for (int c = 0; c < 2; c++) {
+        struct sums total = {sums.m[c], sum_over_keys(sums.l[c]), sum_over_keys(sums.rounded[c]), 0};
+        if (lane < 4)
+            all[2 * lane + c] = total;
+    }
     __syncwarp();
     if (lane == 0)
         ptx_mbarrier_arrive(base + L::SUMMED + 8 * (row % 3));

@@ -30,6 +30,15 @@ struct smla__lanes {
     int64_t cache_blocks;      /* of the current batch */
 };
 
+/* The first offence in the lists of a checked plan. */
+struct smla__offence {
+    bool found;
+    int64_t row, entry; /* entry = K: the row's topk_length */
+    bool known;         /* the two below are set */
+    int32_t value;
+    int64_t limit; /* entries are below it: seq_len, or rows of the cache */
+};
+
 /* A backend. Every function may assume that the library has checked what is common to all backends. */
 struct smla__backend {
     smla_backend id;
@@ -39,7 +48,7 @@ struct smla__backend {
                            struct smla__detail *detail);
     smla_status (*context_open)(smla_context *context, const smla_context_options *options);
     void (*context_close)(smla_context *context);
-    /* Fills plan->info.isa, threads and kernel, plan->workspace_bytes and plan->state. */
+    /* Fills plan->info.isa, threads, kernel and arch, plan->workspace_bytes and plan->state. */
     smla_status (*plan_open)(smla_plan *plan);
     void (*plan_close)(smla_plan *plan);
     smla_status (*step_open)(smla_step *step);
@@ -50,6 +59,8 @@ struct smla__backend {
     smla_status (*step_upload)(smla_step *step, struct CUstream_st *stream);
     smla_status (*run)(const smla_plan *plan, const smla_step *step, const smla_tensors *tensors,
                        void *workspace, struct CUstream_st *stream);
+    /* Of a checked plan: waits for the stream, then takes the record out. */
+    smla_status (*verify)(smla_plan *plan, struct CUstream_st *stream, struct smla__offence *offence);
     smla_status (*slices_begin)(const smla_plan *plan, const smla_step *step, const smla_tensors *tensors,
                                 void *workspace, int32_t slices);
     smla_status (*slice_run)(const smla_plan *plan, void *workspace, int32_t slice);
@@ -72,6 +83,7 @@ struct smla_context {
     void *log_cookie;
     smla_isa isa;    /* CPU: instruction set in use */
     int32_t threads; /* CPU: threads of a run */
+    int32_t arch;    /* GPU: its architecture, e.g. 90; 0 on a CPU */
     void *state;     /* the backend's own */
 };
 

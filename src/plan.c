@@ -17,6 +17,13 @@ static smla_status check_maximum(const char *name, int64_t value, struct smla__d
                       value);
 }
 
+static smla_status check_switch(const char *name, int32_t value, struct smla__detail *detail)
+{
+    if (value == 0 || value == 1)
+        return SMLA_OK;
+    return smla__fail(detail, SMLA_ERROR_ARGUMENT, "%s = %" PRId32 ": 0 and 1 are accepted", name, value);
+}
+
 static smla_status check_options(const smla_plan_options *options, struct smla__detail *detail)
 {
     if (options->struct_size != sizeof *options)
@@ -30,6 +37,13 @@ static smla_status check_options(const smla_plan_options *options, struct smla__
         status = check_maximum("max_blocks", options->max_blocks, detail);
     if (status == SMLA_OK)
         status = check_maximum("decode_rows_max", options->decode_rows_max, detail);
+    if (status != SMLA_OK)
+        return status;
+    status = check_switch("checked", options->checked, detail);
+    if (status == SMLA_OK)
+        status = check_switch("cuda_pdl", options->cuda_pdl, detail);
+    if (status == SMLA_OK)
+        status = check_switch("cuda_portable", options->cuda_portable, detail);
     if (status != SMLA_OK)
         return status;
     if (options->splits < 0 || options->splits > SMLA__SPLITS_MAX)
@@ -81,7 +95,7 @@ smla_status smla_plan_create(smla_plan **out, smla_context *context, const smla_
                           !out       ? "out"
                           : !problem ? "problem"
                                      : "options");
-    smla_status status = smla__support(problem, context->backend, 0, NULL, detail);
+    smla_status status = smla__support(problem, context->backend, context->arch, NULL, detail);
     if (status == SMLA_OK)
         status = check_options(options, detail);
     if (status != SMLA_OK)

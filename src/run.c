@@ -88,7 +88,7 @@ static smla_status check_run(const smla_plan *plan, const smla_step *step, const
     if (status == SMLA_OK)
         status = check_pointers(tensors, detail);
     if (status == SMLA_OK)
-        status = plan->context->backend->support(&plan->problem, 0, tensors, detail);
+        status = plan->context->backend->support(&plan->problem, plan->context->arch, tensors, detail);
     return status == SMLA_OK ? check_workspace(plan, workspace, workspace_bytes, detail) : status;
 }
 

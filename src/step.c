@@ -290,8 +290,10 @@ smla_status smla_step_update(smla_step *step, const smla_batch *batch, struct CU
         return status;
     copy_requests(plan, batch, &step->lanes);
     fill_lanes(plan, batch, &step->lanes);
-    step->ready = true;
-    return backend->step_upload(step, stream);
+    /* A failed copy may have left a mixture behind. */
+    status = backend->step_upload(step, stream);
+    step->ready = status == SMLA_OK;
+    return status;
 }
 
 smla_status smla_step_get_info(const smla_step *step, smla_step_info *info)

@@ -242,14 +242,18 @@ typedef struct smla_plan_options {
     int32_t decode_rows_max; /* requests with more query rows go to the prefill lane; 0 = by heads:
                                 128 for 8, 16 and 32, 256 for 64, 1024 otherwise */
     int32_t splits;          /* parts that each row's list is cut into, 1..64; 0 = the planner chooses */
+    int32_t checked;         /* 1: each run also validates its lists: see smla_plan_verify */
+    int32_t cuda_pdl; /* GPU, 1: programmatic dependent launch: a run may begin before the work in front of
+                                it on the stream has ended, and waits itself for what it reads */
+    int32_t cuda_portable; /* GPU, 1: the kernels for any GPU since sm_80 although there are better ones */
 } smla_plan_options;
 
-/* Fills: no rows, no requests, no blocks; defaults for the rest. */
+/* Fills: no rows, no requests, no blocks; defaults for the rest, 0 for the switches. */
 SMLA_API void smla_plan_options_init(smla_plan_options *options);
 
-/* Chooses kernels and sizes for a problem and its maxima. Host only; the plan keeps copies and is
- * immutable. Whatever smla_support_query refuses is refused here with the same status and text.
- * errors: as smla_support_query, and MEMORY. */
+/* Chooses kernels and sizes for a problem and its maxima, and loads the kernels. Nothing runs on a GPU, but for a
+ * checked plan's record; the plan keeps copies and is immutable. Whatever smla_support_query refuses is refused here with the same status and text.
+ * errors: as smla_support_query, LIMIT, MEMORY and DEVICE. */
 SMLA_API smla_status smla_plan_create(smla_plan **out, smla_context *context, const smla_problem *problem,
                                       const smla_plan_options *options);
 SMLA_API void smla_plan_destroy(smla_plan *plan); /* after its steps */
@@ -265,7 +269,8 @@ typedef struct smla_plan_info {
     int32_t threads;         /* CPU threads of smla_run, also the most slices; 0 on a GPU */
     int32_t decode_rows_max; /* after defaults */
     int64_t max_rows, max_requests, max_blocks;
-    const char *kernel; /* name of the decode kernel, alive as long as the plan */
+    const char *kernel; /* name of the decode kernel (for max_rows), alive as long as the plan */
+    int32_t arch; /* GPU: architecture that the kernels are written for, 90 (Hopper) or 80; 0 on a CPU */
 } smla_plan_info;
 
 /* Set info->struct_size = sizeof(smla_plan_info) first. errors: NULL, STRUCT_SIZE. */
@@ -305,7 +310,7 @@ typedef struct smla_step_info {
 } smla_step_info;
 
 /* A step holds the metadata of one batch at addresses that never move: one per plan and stream, updated
- * every step. errors: NULL, MEMORY. */
+ * every step. errors: NULL, MEMORY, DEVICE. */
 SMLA_API smla_status smla_step_create(smla_step **out, const smla_plan *plan);
 SMLA_API void smla_step_destroy(smla_step *step);
 
@@ -313,7 +318,7 @@ SMLA_API void smla_step_destroy(smla_step *step);
  * copy is asynchronous on `stream` (NULL: the default stream), and a captured graph that runs with this
  * step sees the new values at its next replay. On error the step keeps its former batch.
  * errors: NULL, STRUCT_SIZE, ARGUMENT, LIMIT, STRIDE, ALIGNMENT, QUERY_START, SEQ_LEN, BLOCK_TABLE, BLOCK_ID,
- * ROW_TOTAL. */
+ * ROW_TOTAL, DEVICE (the step then holds no batch). */
 SMLA_API smla_status smla_step_update(smla_step *step, const smla_batch *batch, struct CUstream_st *stream);
 
 /* Set info->struct_size = sizeof(smla_step_info) first. errors: NULL, STRUCT_SIZE, STEP. */
@@ -361,6 +366,15 @@ SMLA_API void smla_tensors_init(smla_tensors *tensors, const smla_problem *probl
  * errors: NULL, STRUCT_SIZE, ARGUMENT, STRIDE, ALIGNMENT, LIMIT, STEP, WORKSPACE, DEVICE. */
 SMLA_API smla_status smla_run(const smla_plan *plan, const smla_step *step, const smla_tensors *tensors,
                               void *workspace, size_t workspace_bytes, struct CUstream_st *stream);
+
+/* Did the runs of a checked plan, since the last call of this function, hold nothing but valid list entries and
+ * padding? Waits for `stream`; runs on other streams must have ended. Offences are: an entry that is neither -1 nor
+ * names a cache row (slots: 0 .. N - 1; positions: below seq_len, with a block in the table unless DCP gives the
+ * position to another rank), and a topk_length outside 0 .. K. Entries past a list's length and padded rows are not
+ * looked at. SMLA_OK, or SMLA_ERROR_SLOT with the first offence (smallest row, then entry) in the detail text; either
+ * way the record is cleared. The run itself ignores such entries as ever.
+ * errors: NULL, ARGUMENT (the plan is not checked; the stream is being captured), SLOT, DEVICE. */
+SMLA_API smla_status smla_plan_verify(smla_plan *plan, struct CUstream_st *stream);
 
 /* ---- CPU slices: the same run on the caller's own threads --------------------------------------- */
 
@@ -428,7 +442,7 @@ typedef struct smla_partials {
 /* Fills the dense strides for P parts of T rows, H heads, bf16, natural log, -inf. */
 SMLA_API void smla_partials_init(smla_partials *partials, int64_t parts, int64_t rows, int32_t heads);
 
-/* errors: NULL, STRUCT_SIZE, ARGUMENT, STRIDE, ALIGNMENT, UNSUPPORTED_DTYPE, DEVICE. */
+/* errors: NULL, STRUCT_SIZE, ARGUMENT, STRIDE, ALIGNMENT, UNSUPPORTED_DTYPE, UNSUPPORTED_HEAD_DIM, DEVICE. */
 SMLA_API smla_status smla_merge(smla_context *context, const smla_partials *partials,
                                 struct CUstream_st *stream);
 

@@ -59,15 +59,7 @@ SMLA_DEVICE uint32_t ptx_mapa(uint32_t address, uint32_t rank)
     return d;
 }
 
-/* Stores into another CTA's shared memory; completion counts as bytes on a barrier of that CTA. */
-SMLA_DEVICE void ptx_st_async_v2(uint32_t to, float a, float b, uint32_t barrier)
-{
-    asm volatile(
-        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%1, %2}, [%3];" ::"r"(to),
-        "f"(a), "f"(b), "r"(barrier)
-        : "memory");
-}
-
+/* Stores 16 bytes into another CTA's shared memory; completion counts as bytes on a barrier of that CTA. */
 SMLA_DEVICE void ptx_st_async_v4(uint32_t to, const float v[4], uint32_t barrier)
 {
     asm volatile(

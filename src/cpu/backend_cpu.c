@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "keys.h"
 #include "parallel.h"
 #include "run_cpu.h"
 #include "write_merge_cpu.h"
@@ -61,12 +62,41 @@ static smla_status plan_open(smla_plan *plan)
     plan->info.threads = plan->context->threads;
     plan->info.kernel = attn_of(plan)->kernel;
     plan->workspace_bytes = smla__cpu_workspace_bytes(plan, attn_of(plan), plan->info.threads);
-    return SMLA_OK;
+    if (!plan->options.checked)
+        return SMLA_OK;
+    plan->state = calloc(1, sizeof(struct smla__offence));
+    return plan->state ? SMLA_OK
+                       : smla__fail(&plan->context->detail, SMLA_ERROR_MEMORY, "no memory for %zu bytes",
+                                    sizeof(struct smla__offence));
 }
 
 static void plan_close(smla_plan *plan)
 {
-    (void)plan;
+    free(plan->state);
+}
+
+/* A checked plan keeps the first offence of its runs. */
+static void check_lists(const smla_plan *plan, const smla_step *step, const smla_tensors *tensors)
+{
+    struct smla__offence *first = plan->state, offence;
+    struct smla__lists lists;
+    smla__lists_init(&lists, plan, step ? &step->lanes : NULL, tensors);
+    for (int64_t row = 0; row < tensors->rows; row++) {
+        if (!smla__lists_offence(&lists, row, &offence))
+            continue;
+        if (!first->found || row < first->row || (row == first->row && offence.entry < first->entry))
+            *first = offence;
+        return;
+    }
+}
+
+static smla_status verify(smla_plan *plan, struct CUstream_st *stream, struct smla__offence *offence)
+{
+    (void)stream;
+    struct smla__offence *first = plan->state;
+    *offence = *first;
+    first->found = false;
+    return SMLA_OK;
 }
 
 static smla_status step_open(smla_step *step)
@@ -97,6 +127,8 @@ static smla_status run(const smla_plan *plan, const smla_step *step, const smla_
                        void *workspace, struct CUstream_st *stream)
 {
     (void)stream;
+    if (plan->options.checked)
+        check_lists(plan, step, tensors);
     smla__cpu_begin(plan, attn_of(plan), step, tensors, workspace, plan->info.threads);
     smla__parallel(smla__cpu_useful_workers(workspace), work, workspace);
     return SMLA_OK;
@@ -105,6 +137,8 @@ static smla_status run(const smla_plan *plan, const smla_step *step, const smla_
 static smla_status slices_begin(const smla_plan *plan, const smla_step *step, const smla_tensors *tensors,
                                 void *workspace, int32_t slices)
 {
+    if (plan->options.checked)
+        check_lists(plan, step, tensors);
     smla__cpu_begin(plan, attn_of(plan), step, tensors, workspace, slices);
     return SMLA_OK;
 }
@@ -128,6 +162,7 @@ const struct smla__backend smla__backend_cpu = {
     .step_close = step_close,
     .step_upload = step_upload,
     .run = run,
+    .verify = verify,
     .slices_begin = slices_begin,
     .slice_run = slice_run,
     .cache_write = smla__cpu_cache_write,

@@ -114,6 +114,40 @@ int64_t smla__lists_row(const struct smla__lists *lists, int64_t row, const uint
     return length ? convert(lists, row, 0, length, keys) : 0;
 }
 
+/* Positions that another rank keeps are as good as those of this one. */
+static bool offends(const struct smla__lists *lists, int64_t row, int64_t entry, int64_t limit)
+{
+    const uint16_t *key;
+    int32_t value = list_of(lists, row)[entry];
+    bool positions = lists->problem->topk_kind == SMLA_TOPK_POSITIONS;
+    if (value == -1 || convert(lists, row, entry, 1, &key))
+        return false;
+    return !(positions && value >= 0 && value < limit && local_position(lists, value) < 0);
+}
+
+bool smla__lists_offence(const struct smla__lists *lists, int64_t row, struct smla__offence *offence)
+{
+    const int32_t *lengths = lists->tensors->topk_length;
+    int64_t length = length_of(lists, row), topk = lists->problem->topk;
+    if (lists->lanes && row >= lists->lanes->info.rows)
+        return false;
+    int64_t limit = lists->problem->topk_kind == SMLA_TOPK_POSITIONS
+                        ? lists->lanes->seq_lens[lists->lanes->row_request[row]]
+                        : lists->tensors->cache_blocks * lists->block.value;
+    *offence = (struct smla__offence){.found = true, .row = row, .known = true, .limit = limit};
+    for (int64_t i = 0; i < length; i++)
+        if (offends(lists, row, i, limit)) {
+            offence->entry = i;
+            offence->value = list_of(lists, row)[i];
+            return true;
+        }
+    if (!lengths || (lengths[row] >= 0 && lengths[row] <= topk))
+        return false;
+    offence->entry = topk;
+    offence->value = lengths[row];
+    return true;
+}
+
 enum { GLANCE = 8 };
 
 /* The first valid keys of a row, at most GLANCE; `keys` has room for twice as many. */

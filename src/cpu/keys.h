@@ -27,6 +27,9 @@ void smla__lists_init(struct smla__lists *lists, const smla_plan *plan, const st
  * their number. `keys` has room for all K, which serve as scratch. Reads no cache row. */
 int64_t smla__lists_row(const struct smla__lists *lists, int64_t row, const uint16_t **keys);
 
+/* The first offence in list `row`, as smla_plan_verify judges; false if there is none. Reads no cache row. */
+bool smla__lists_offence(const struct smla__lists *lists, int64_t row, struct smla__offence *offence);
+
 /* Do two rows begin with the same keys, as far as a glance shows? Invalid entries change nothing in that. */
 bool smla__lists_begin_alike(const struct smla__lists *lists, int64_t a, int64_t b);
 

@@ -6,18 +6,11 @@
 #include "run_gpu.h"
 #include "step_gpu.h"
 
-enum { OLDEST_ARCH = 80 };
-
 static smla_status support_arch(int arch, struct smla__detail *detail)
 {
-    if (smla__image_count() == 0)
-        return smla__fail(detail, SMLA_ERROR_NO_KERNELS,
-                          "this build carries no GPU kernels: use the cpu backend");
-    smla_status status = arch ? SMLA_OK : smla__gpu_current_arch(&arch, detail);
-    if (status == SMLA_OK && arch < OLDEST_ARCH)
-        status =
-            smla__fail(detail, SMLA_ERROR_DEVICE_ARCH, "arch = sm_%d: sm_80 and later are accepted", arch);
-    return status;
+    bool here = arch == 0 && smla__image_count() > 0;
+    smla_status status = here ? smla__gpu_current_arch(&arch, detail) : SMLA_OK;
+    return status == SMLA_OK ? smla__gpu_check_arch(arch, detail) : status;
 }
 
 struct aligned {
@@ -77,7 +70,7 @@ static smla_status support(const smla_problem *problem, int arch, const smla_ten
                            struct smla__detail *detail)
 {
     smla_status status = support_arch(arch, detail);
-    return status == SMLA_OK && tensors ? support_tensors(problem, tensors, detail) : status;
+    return status == SMLA_OK && tensors && tensors->rows ? support_tensors(problem, tensors, detail) : status;
 }
 
 const struct smla__backend smla__backend_cuda = {
@@ -93,6 +86,7 @@ const struct smla__backend smla__backend_cuda = {
     .step_begin = smla__gpu_step_begin,
     .step_upload = smla__gpu_step_upload,
     .run = smla__gpu_run,
+    .verify = smla__gpu_verify,
     .cache_write = smla__gpu_cache_write,
     .merge = smla__gpu_merge,
 };

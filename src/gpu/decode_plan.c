@@ -62,6 +62,17 @@ static int forced_ranks(const smla_plan *plan)
     return forced;
 }
 
+/* The kernel of a batch-invariant plan: a split that serves few rows and many, unless the plan forces another. */
+static const struct smla__decode_kernel *invariant_kernel(const struct smla__decode_plan *decode)
+{
+    enum { RANKS = 4 };
+    const struct smla__decode_kernel *best = decode->kernels;
+    for (int i = 1; i < decode->count; i++)
+        if (decode->kernels[i].ranks <= RANKS && decode->kernels[i].heads >= best->heads)
+            best = decode->kernels + i;
+    return best;
+}
+
 smla_status smla__decode_plan_open(smla_plan *plan, struct smla__decode_plan *decode)
 {
     struct smla__gpu *gpu = smla__gpu_of(plan->context);
@@ -80,10 +91,10 @@ smla_status smla__decode_plan_open(smla_plan *plan, struct smla__decode_plan *de
     if (!decode->count)
         return smla__fail(&plan->context->detail, SMLA_UNSUPPORTED_BACKEND,
                           "splits = %d: this GPU runs no cluster of %d", (int)plan->options.splits, forced);
-    const struct smla__decode_kernel *best = smla__decode_choose(plan, decode, plan->info.max_rows);
+    /* A row's bits depend on how its list is cut, so that this must not depend on the batch or the plan's maxima. */
     if (plan->problem.batch_invariant)
-        decode->fixed = best;
-    plan->info.kernel = best->name;
+        decode->fixed = invariant_kernel(decode);
+    plan->info.kernel = smla__decode_choose(plan, decode, plan->info.max_rows)->name;
     return SMLA_OK;
 }
 
@@ -110,11 +121,9 @@ static double estimate(const smla_plan *plan, const struct smla__gpu *gpu,
     return kernel->ranks == 1 ? fixed + (double)waves * wave : (double)waves * (fixed + wave);
 }
 
-const struct smla__decode_kernel *smla__decode_choose(const smla_plan *plan,
-                                                      const struct smla__decode_plan *decode, int64_t rows)
+static const struct smla__decode_kernel *choose(const smla_plan *plan, const struct smla__decode_plan *decode,
+                                                int64_t rows)
 {
-    if (decode->fixed)
-        return decode->fixed;
     const struct smla__gpu *gpu = smla__gpu_of(plan->context);
     const struct smla__decode_kernel *best = decode->kernels;
     double least = estimate(plan, gpu, best, rows);
@@ -128,6 +137,18 @@ const struct smla__decode_kernel *smla__decode_choose(const smla_plan *plan,
     return best;
 }
 
+const struct smla__decode_kernel *smla__decode_choose(const smla_plan *plan, struct smla__decode_plan *decode,
+                                                      int64_t rows)
+{
+    if (decode->fixed)
+        return decode->fixed;
+    if (!decode->last || decode->last_rows != rows) {
+        decode->last = choose(plan, decode, rows);
+        decode->last_rows = rows;
+    }
+    return decode->last;
+}
+
 struct smla__grid smla__decode_grid(const smla_plan *plan, const struct smla__decode_kernel *kernel,
                                     int64_t rows)
 {
@@ -136,6 +157,6 @@ struct smla__grid smla__decode_grid(const smla_plan *plan, const struct smla__de
     if (kernel->ranks == 1 && items > kernel->resident)
         items = kernel->resident; /* CTAs take items in turn */
     grid.blocks = (unsigned)(items * kernel->ranks);
-    grid.programmatic = false;
+    grid.programmatic = plan->options.cuda_pdl;
     return grid;
 }

@@ -20,14 +20,16 @@ struct smla__decode_plan {
     struct smla__decode_kernel kernels[SMLA__DECODE_KERNELS];
     int count;
     const struct smla__decode_kernel *fixed; /* for every row count, if the plan demands that */
+    const struct smla__decode_kernel *last;  /* the latest choice, and for how many rows */
+    int64_t last_rows;
 };
 
 /* Loads the kernels that may serve the plan. The plan's context must be current. */
 smla_status smla__decode_plan_open(smla_plan *plan, struct smla__decode_plan *decode);
 
 /* The kernel for a run of `rows` rows. */
-const struct smla__decode_kernel *smla__decode_choose(const smla_plan *plan,
-                                                      const struct smla__decode_plan *decode, int64_t rows);
+const struct smla__decode_kernel *smla__decode_choose(const smla_plan *plan, struct smla__decode_plan *decode,
+                                                      int64_t rows);
 
 /* CTAs of a row and rank: each has at most kernel->heads of the run's heads. */
 int smla__decode_head_groups(const smla_plan *plan, const struct smla__decode_kernel *kernel);

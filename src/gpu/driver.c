@@ -15,6 +15,12 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 typedef int get_proc_address(const char *name, void **function, int version, uint64_t flags, int *status);
 
 /* C has no cast from object to function pointers: the bytes are copied, as POSIX says. */
+static void find_exported(void *library, const char *name, void *to)
+{
+    void *function = dlsym(library, name);
+    memcpy(to, &function, sizeof function);
+}
+
 static bool find(get_proc_address *get, const char *name, void *to)
 {
     void *function = NULL;
@@ -37,18 +43,25 @@ static const char *find_all(get_proc_address *get)
 
 static smla_status initialise(struct smla__detail *detail)
 {
-    int result = table.cuDriverGetVersion(&table.version);
-    if (result == 0 && table.version < OLDEST)
+    int result = table.cuInit(0);
+    if (result)
+        return smla__driver_fail(&table, result, "cuInit", detail);
+    result = table.cuDeviceGetCount(&table.devices);
+    if (result)
+        return smla__driver_fail(&table, result, "cuDeviceGetCount", detail);
+    return table.devices ? SMLA_OK : smla__fail(detail, SMLA_ERROR_NO_DEVICE, "the GPU driver finds no GPU");
+}
+
+/* Asked before anything else: an old driver has this function, but not all the others. */
+static smla_status check_version(void *library, struct smla__detail *detail)
+{
+    int (*get_version)(int *version) = NULL;
+    find_exported(library, "cuDriverGetVersion", &get_version);
+    if (get_version && get_version(&table.version) == 0 && table.version < OLDEST)
         return smla__fail(detail, SMLA_ERROR_OLD_DRIVER,
                           "the GPU driver is for CUDA %d.%d: one for 12.0 or later is accepted",
                           table.version / 1000, table.version % 1000 / 10);
-    if (result == 0)
-        result = table.cuInit(0);
-    if (result == 0)
-        result = table.cuDeviceGetCount(&table.devices);
-    if (result)
-        return smla__driver_fail(&table, result, "cuInit", detail);
-    return table.devices ? SMLA_OK : smla__fail(detail, SMLA_ERROR_NO_DEVICE, "the GPU driver finds no GPU");
+    return SMLA_OK;
 }
 
 static smla_status load(struct smla__detail *detail)
@@ -56,13 +69,16 @@ static smla_status load(struct smla__detail *detail)
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return smla__fail(detail, SMLA_ERROR_NO_DRIVER, "no GPU driver: %s", dlerror());
-    void *symbol = dlsym(library, "cuGetProcAddress_v2");
+    smla_status status = check_version(library, detail);
+    if (status != SMLA_OK)
+        return status;
     get_proc_address *get = NULL;
-    memcpy(&get, &symbol, sizeof get);
+    find_exported(library, "cuGetProcAddress_v2", &get);
     const char *missing = get ? find_all(get) : "cuGetProcAddress_v2";
     if (missing)
         return smla__fail(detail, SMLA_ERROR_OLD_DRIVER,
-                          "the GPU driver has no %s: one for CUDA 12.0 or later is accepted", missing);
+                          "the GPU driver (for CUDA %d.%d) has no %s: one for 12.0 or later is accepted",
+                          table.version / 1000, table.version % 1000 / 10, missing);
     return initialise(detail);
 }
 

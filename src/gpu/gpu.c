@@ -3,6 +3,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { OLDEST_ARCH = 80, HOPPER = 90, AFTER_HOPPER = 100 };
+
+static bool is_hopper(int arch)
+{
+    return arch >= HOPPER && arch < AFTER_HOPPER;
+}
+
+smla_status smla__gpu_check_arch(int arch, struct smla__detail *detail)
+{
+    if (smla__image_count() == 0)
+        return smla__fail(detail, SMLA_ERROR_NO_KERNELS,
+                          "this build carries no GPU kernels: use the cpu backend");
+    if (is_hopper(arch))
+        return SMLA_OK;
+    if (!smla__image_data(SMLA__IMAGE_DECODE_PORTABLE))
+        return smla__fail(detail, SMLA_ERROR_DEVICE_ARCH, "sm_%d: sm_90 is accepted by this build", arch);
+    if (arch < OLDEST_ARCH)
+        return smla__fail(detail, SMLA_ERROR_DEVICE_ARCH, "sm_%d: sm_80 and later are accepted", arch);
+    return SMLA_OK;
+}
+
+bool smla__gpu_portable(const smla_plan *plan)
+{
+    return plan->options.cuda_portable || !is_hopper(plan->context->arch);
+}
+
 static smla_status read_arch(const struct smla__driver *driver, int device, int *arch,
                              struct smla__detail *detail)
 {
@@ -74,9 +100,9 @@ static smla_status open_gpu(struct smla__gpu *gpu, int ordinal, struct smla__det
         status = read_arch(gpu->driver, gpu->device, &gpu->arch, detail);
     if (status != SMLA_OK)
         return status;
-    if (gpu->arch < 80)
-        return smla__fail(detail, SMLA_ERROR_DEVICE_ARCH, "the GPU is sm_%d: sm_80 and later are accepted",
-                          gpu->arch);
+    status = smla__gpu_check_arch(gpu->arch, detail);
+    if (status != SMLA_OK)
+        return status;
     int result = gpu->driver->cuDeviceGetAttribute(&gpu->processors, SMLA__CUDA_PROCESSORS, gpu->device);
     return result ? smla__driver_fail(gpu->driver, result, "cuDeviceGetAttribute", detail) : SMLA_OK;
 }
@@ -92,7 +118,9 @@ smla_status smla__gpu_open(smla_context *context, const smla_context_options *op
         return smla__fail(detail, SMLA_ERROR_MEMORY, "no memory for %zu bytes", sizeof *gpu);
     context->state = gpu;
     smla_status status = open_gpu(gpu, options->cuda_device, detail);
-    if (status != SMLA_OK)
+    if (status == SMLA_OK)
+        context->arch = gpu->arch;
+    else
         smla__gpu_close(context);
     return status;
 }
@@ -133,13 +161,43 @@ void smla__gpu_leave(const struct smla__gpu *gpu, bool pushed)
         gpu->driver->cuCtxPopCurrent(&ours);
 }
 
+smla_status smla__gpu_check_capture(const struct smla__gpu *gpu, struct CUstream_st *stream,
+                                    const char *advice, struct smla__detail *detail)
+{
+    int capturing = 0;
+    int result = gpu->driver->cuStreamIsCapturing(stream, &capturing);
+    if (result)
+        return smla__driver_fail(gpu->driver, result, "cuStreamIsCapturing", detail);
+    if (capturing)
+        return smla__fail(detail, SMLA_ERROR_ARGUMENT,
+                          "stream: is being captured; one that is not is accepted (%s)", advice);
+    return SMLA_OK;
+}
+
+/* An image without code for the GPU comes to light here, or when its first kernel is asked for. */
+static smla_status fail_load(const struct smla__gpu *gpu, int result, const char *call,
+                             struct smla__detail *detail)
+{
+    if (result == SMLA__CUDA_NO_BINARY_FOR_GPU)
+        return smla__fail(detail, SMLA_ERROR_DEVICE_ARCH, "%s: there are no kernels for sm_%d", call,
+                          gpu->arch);
+    if (result == SMLA__CUDA_UNSUPPORTED_PTX)
+        return smla__fail(detail, SMLA_ERROR_OLD_DRIVER,
+                          "%s: the GPU driver (for CUDA %d.%d) is too old to compile these kernels for sm_%d",
+                          call, gpu->driver->version / 1000, gpu->driver->version % 1000 / 10, gpu->arch);
+    return smla__driver_fail(gpu->driver, result, call, detail);
+}
+
 static smla_status load_image(struct smla__gpu *gpu, enum smla__image image, struct smla__detail *detail)
 {
+    const void *data = smla__image_data(image);
     if (gpu->libraries[image])
         return SMLA_OK;
-    int result = gpu->driver->cuLibraryLoadData(&gpu->libraries[image], smla__image_data(image), NULL, NULL,
-                                                0, NULL, NULL, 0);
-    return result ? smla__driver_fail(gpu->driver, result, "cuLibraryLoadData", detail) : SMLA_OK;
+    if (!data)
+        return smla__fail(detail, SMLA_UNSUPPORTED_BACKEND, "this build lacks kernels: %s",
+                          smla__image_name(image));
+    int result = gpu->driver->cuLibraryLoadData(&gpu->libraries[image], data, NULL, NULL, 0, NULL, NULL, 0);
+    return result ? fail_load(gpu, result, "cuLibraryLoadData", detail) : SMLA_OK;
 }
 
 smla_status smla__gpu_function(struct smla__gpu *gpu, enum smla__image image, const char *entry,
@@ -158,7 +216,7 @@ smla_status smla__gpu_function(struct smla__gpu *gpu, enum smla__image image, co
         result = driver->cuFuncSetAttribute(*function, SMLA__CUDA_MAX_SHARED, shared_bytes);
     if (!result && large_clusters)
         result = driver->cuFuncSetAttribute(*function, SMLA__CUDA_LARGE_CLUSTERS, 1);
-    return result ? smla__driver_fail(driver, result, entry, detail) : SMLA_OK;
+    return result ? fail_load(gpu, result, entry, detail) : SMLA_OK;
 }
 
 void smla__gpu_describe(const struct smla__grid *grid, struct smla__launch *launch,

@@ -1,7 +1,7 @@
 # The CUDA backend: C alone. With nvcc the kernels are compiled and embedded; without, the same functions stand and say
 # so.
-target_sources(smla_objects PRIVATE gpu/backend_cuda.c gpu/decode_plan.c gpu/driver.c gpu/gpu.c gpu/images.c gpu/run_gpu.c
-    gpu/small_gpu.c gpu/step_gpu.c)
+target_sources(smla_objects PRIVATE gpu/backend_cuda.c gpu/decode_plan.c gpu/check_gpu.c gpu/driver.c gpu/gpu.c gpu/images.c
+    gpu/portable.c gpu/run_gpu.c gpu/small_gpu.c gpu/step_gpu.c)
 target_include_directories(smla_objects PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/gpu ${PROJECT_SOURCE_DIR}/kernels)
 
 set(SMLA_CUDA AUTO CACHE STRING "GPU kernels: AUTO (if nvcc is found), ON or OFF")
@@ -18,13 +18,23 @@ if(NOT SMLA_NVCC)
     return()
 endif()
 
-# Code for Hopper alone, or for every GPU since sm_80 with PTX for later ones.
+# Code for Hopper alone, or for every GPU since sm_80: code for those that this nvcc knows, and PTX for later ones.
 set(hopper -gencode arch=compute_90a,code=sm_90a)
-set(portable -gencode arch=compute_80,code=[compute_80,sm_80] -gencode arch=compute_86,code=sm_86
-    -gencode arch=compute_89,code=sm_89 -gencode arch=compute_90,code=sm_90)
+set(portable -gencode arch=compute_80,code=[compute_80,sm_80])
+execute_process(COMMAND ${SMLA_NVCC} --list-gpu-code OUTPUT_VARIABLE known)
+foreach(arch 86 89 90 100 120)
+    if(known MATCHES "sm_${arch}\n")
+        list(APPEND portable -gencode arch=compute_${arch},code=sm_${arch})
+    endif()
+endforeach()
 set(images ${CMAKE_CURRENT_BINARY_DIR}/images)
 file(MAKE_DIRECTORY ${images})
-foreach(kernel decode_h1 decode_h2 cache_write merge check_lists)
+set(kernels decode_h1 decode_h2 cache_write merge check_lists)
+if(EXISTS ${PROJECT_SOURCE_DIR}/kernels/decode_portable.cu)
+    list(APPEND kernels decode_portable)
+    set_property(SOURCE gpu/images.c APPEND PROPERTY COMPILE_DEFINITIONS SMLA_IMAGE_PORTABLE)
+endif()
+foreach(kernel ${kernels})
     set(code ${portable})
     if(kernel MATCHES "^decode_h[0-9]")
         set(code ${hopper})

@@ -14,12 +14,16 @@ struct smla__gpu {
     int arch;      /* 90 for sm_90 */
     int processors;
     struct CUlib_st *libraries[SMLA__IMAGES]; /* loaded when first asked for */
+    struct CUfunc_st *cache_write, *merge;    /* found when first asked for */
 };
 
 static inline struct smla__gpu *smla__gpu_of(const smla_context *context)
 {
     return context->state;
 }
+
+/* Are there kernels for this architecture in this build? */
+smla_status smla__gpu_check_arch(int arch, struct smla__detail *detail);
 
 /* Facts of the GPU that a context without an ordinal would take: its architecture. Needs no context. */
 smla_status smla__gpu_current_arch(int *arch, struct smla__detail *detail);
@@ -31,6 +35,16 @@ void smla__gpu_close(smla_context *context);
  * the two, so that the caller finds current what was current. */
 smla_status smla__gpu_enter(const struct smla__gpu *gpu, bool *pushed, struct smla__detail *detail);
 void smla__gpu_leave(const struct smla__gpu *gpu, bool pushed);
+
+/* ERROR_ARGUMENT if the stream is being captured; `advice` says what to do. Our context must be current. */
+smla_status smla__gpu_check_capture(const struct smla__gpu *gpu, struct CUstream_st *stream,
+                                    const char *advice, struct smla__detail *detail);
+
+/* Does the plan take the kernels for any GPU, by its own wish or for lack of better ones? */
+bool smla__gpu_portable(const smla_plan *plan);
+
+/* Loads the kernels of cache write and merge: a stream that is being captured later would not allow that. */
+smla_status smla__gpu_small_open(struct smla__gpu *gpu, struct smla__detail *detail);
 
 /* A function of an image, allowed `shared_bytes` of dynamic shared memory and clusters of any size. */
 smla_status smla__gpu_function(struct smla__gpu *gpu, enum smla__image image, const char *entry,

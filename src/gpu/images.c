@@ -2,15 +2,21 @@
 
 #include <stddef.h>
 
-#ifdef SMLA_IMAGE_FOLDER
-
-/* name: file below the image folder, without its ending. In the order of the enum. */
-#define IMAGES(X)                                                                                            \
+/* name: file below the image folder, without its ending. In the order of the enum; an image that a build may lack
+ * stands last. */
+#define IMAGES_ALWAYS(X)                                                                                     \
     X(decode_h1)                                                                                             \
     X(decode_h2)                                                                                             \
     X(cache_write)                                                                                           \
     X(merge)                                                                                                 \
     X(check_lists)
+#ifdef SMLA_IMAGE_PORTABLE
+#define IMAGES(X) IMAGES_ALWAYS(X) X(decode_portable)
+#else
+#define IMAGES(X) IMAGES_ALWAYS(X)
+#endif
+
+#ifdef SMLA_IMAGE_FOLDER
 
 #define EMBED(name)                                                                                          \
     __asm__(".section .rodata\n"                                                                             \
@@ -21,29 +27,31 @@
     extern const char smla__image_##name[] __attribute__((visibility("hidden")));
 IMAGES(EMBED)
 
-const void *smla__image_data(enum smla__image image)
-{
 #define DATA(name) smla__image_##name,
-    static const void *const data[SMLA__IMAGES] = {IMAGES(DATA)};
-    return data[image];
-}
-
-int smla__image_count(void)
-{
-    return SMLA__IMAGES;
-}
+static const void *const data_of[SMLA__IMAGES] = {IMAGES(DATA)};
 
 #else
 
+static const void *const data_of[SMLA__IMAGES];
+
+#endif
+
 const void *smla__image_data(enum smla__image image)
 {
-    (void)image;
-    return NULL;
+    return data_of[image];
+}
+
+const char *smla__image_name(enum smla__image image)
+{
+#define NAME(name) #name,
+    static const char *const names[SMLA__IMAGES] = {IMAGES_ALWAYS(NAME) "decode_portable"};
+    return names[image];
 }
 
 int smla__image_count(void)
 {
-    return 0;
+    int count = 0;
+    for (int i = 0; i < SMLA__IMAGES; i++)
+        count += data_of[i] != NULL;
+    return count;
 }
-
-#endif

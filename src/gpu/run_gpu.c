@@ -5,45 +5,92 @@
 #include <stdlib.h>
 
 #include "args.h"
+#include "check_gpu.h"
 #include "decode_plan.h"
+#include "portable.h"
 #include "step_gpu.h"
 
-/* More rows than any memory holds queries for; kernels count rows times head groups in 32 bits. */
-enum { ROWS_MAX = 1 << 27 };
+/* Rows whose CTAs a launch can count, with the fewest heads a CTA and the largest clusters: more than any memory
+ * holds results of. */
+static int64_t rows_max(const smla_plan *plan)
+{
+    enum { HEADS = 8, RANKS = 16 };
+    return INT32_MAX / ((smla__run_heads(&plan->problem) + HEADS - 1) / HEADS * RANKS);
+}
 
 static const double log2_e = 1.4426950408889634;
+
+/* What a plan holds on a GPU: one of the two lanes, and its record if it is checked. */
+struct gpu_plan {
+    bool portable;
+    struct smla__decode_plan decode;
+    struct smla__portable lane;
+    struct smla__gpu_check check;
+};
+
+static smla_status open_lane(smla_plan *plan, struct gpu_plan *state)
+{
+    state->portable = smla__gpu_portable(plan);
+    if (!state->portable) {
+        plan->info.arch = 90;
+        return smla__decode_plan_open(plan, &state->decode);
+    }
+    plan->info.arch = 80;
+    plan->info.kernel = "portable_h16";
+    plan->workspace_bytes = smla__portable_workspace_bytes(plan);
+    return smla__portable_open(plan, &state->lane);
+}
+
+/* Everything that a plan loads, so that a run loads nothing. */
+static smla_status open_kernels(smla_plan *plan, struct gpu_plan *state)
+{
+    struct smla__gpu *gpu = smla__gpu_of(plan->context);
+    struct smla__detail *detail = &plan->context->detail;
+    bool pushed;
+    smla_status status = smla__gpu_enter(gpu, &pushed, detail);
+    if (status != SMLA_OK)
+        return status;
+    status = open_lane(plan, state);
+    if (status == SMLA_OK)
+        status = smla__gpu_small_open(gpu, detail);
+    if (status == SMLA_OK && plan->options.checked)
+        status = smla__gpu_check_open(gpu, &state->check, detail);
+    smla__gpu_leave(gpu, pushed);
+    return status;
+}
 
 smla_status smla__gpu_plan_open(smla_plan *plan)
 {
     struct smla__detail *detail = &plan->context->detail;
-    struct smla__gpu *gpu = smla__gpu_of(plan->context);
-    if (plan->info.max_rows > ROWS_MAX)
+    if (plan->info.max_rows > rows_max(plan))
         return smla__fail(detail, SMLA_ERROR_LIMIT,
-                          "max_rows = %" PRId64 ": the cuda backend accepts at most %d", plan->info.max_rows,
-                          ROWS_MAX);
-    struct smla__decode_plan *decode = calloc(1, sizeof *decode);
-    if (!decode)
-        return smla__fail(detail, SMLA_ERROR_MEMORY, "no memory for %zu bytes", sizeof *decode);
-    bool pushed;
-    smla_status status = smla__gpu_enter(gpu, &pushed, detail);
-    if (status == SMLA_OK) {
-        status = smla__decode_plan_open(plan, decode);
-        smla__gpu_leave(gpu, pushed);
-    }
-    if (status != SMLA_OK) {
-        free(decode);
-        return status;
-    }
+                          "max_rows = %" PRId64 ": the cuda backend accepts at most %" PRId64,
+                          plan->info.max_rows, rows_max(plan));
+    struct gpu_plan *state = calloc(1, sizeof *state);
+    if (!state)
+        return smla__fail(detail, SMLA_ERROR_MEMORY, "no memory for %zu bytes", sizeof *state);
     plan->info.isa = SMLA_ISA_SCALAR;
     plan->info.threads = 0;
-    plan->workspace_bytes = 0; /* partial results meet in distributed shared memory */
-    plan->state = decode;
+    plan->workspace_bytes = 0; /* in the Hopper lane partial results meet in distributed shared memory */
+    smla_status status = open_kernels(plan, state);
+    if (status != SMLA_OK) {
+        free(state);
+        return status;
+    }
+    plan->state = state;
     return SMLA_OK;
 }
 
 void smla__gpu_plan_close(smla_plan *plan)
 {
-    free(plan->state);
+    const struct smla__gpu *gpu = smla__gpu_of(plan->context);
+    struct gpu_plan *state = plan->state;
+    bool pushed;
+    if (state->check.record && smla__gpu_enter(gpu, &pushed, NULL) == SMLA_OK) {
+        smla__gpu_check_close(gpu, &state->check);
+        smla__gpu_leave(gpu, pushed);
+    }
+    free(state);
 }
 
 static struct smla_divisor divisor(uint32_t d)
@@ -122,21 +169,38 @@ static struct smla_decode_args decode_args(const smla_plan *plan, const smla_ste
     return args;
 }
 
+static smla_status run_hopper(const smla_plan *plan, struct smla__decode_plan *decode,
+                              struct smla_decode_args *args, struct CUstream_st *stream)
+{
+    const struct smla__decode_kernel *kernel = smla__decode_choose(plan, decode, args->rows);
+    args->head_groups = smla__decode_head_groups(plan, kernel);
+    struct smla__grid grid = smla__decode_grid(plan, kernel, args->rows);
+    return smla__gpu_launch(smla__gpu_of(plan->context), &grid, args, stream, &plan->context->detail);
+}
+
 smla_status smla__gpu_run(const smla_plan *plan, const smla_step *step, const smla_tensors *tensors,
                           void *workspace, struct CUstream_st *stream)
 {
-    (void)workspace;
     const struct smla__gpu *gpu = smla__gpu_of(plan->context);
+    struct gpu_plan *state = plan->state;
     struct smla__detail *detail = &plan->context->detail;
-    const struct smla__decode_kernel *kernel = smla__decode_choose(plan, plan->state, tensors->rows);
     struct smla_decode_args args = decode_args(plan, step, tensors);
-    args.head_groups = smla__decode_head_groups(plan, kernel);
-    struct smla__grid grid = smla__decode_grid(plan, kernel, tensors->rows);
     bool pushed;
     smla_status status = smla__gpu_enter(gpu, &pushed, detail);
     if (status != SMLA_OK)
         return status;
-    status = smla__gpu_launch(gpu, &grid, &args, stream, detail);
+    if (state->check.record)
+        status = smla__gpu_check_run(gpu, &state->check, &args.lists, tensors->rows, stream, detail);
+    if (status == SMLA_OK)
+        status = state->portable ? smla__portable_run(plan, &state->lane, &args, workspace, stream)
+                                 : run_hopper(plan, &state->decode, &args, stream);
     smla__gpu_leave(gpu, pushed);
     return status;
+}
+
+smla_status smla__gpu_verify(smla_plan *plan, struct CUstream_st *stream, struct smla__offence *offence)
+{
+    const struct gpu_plan *state = plan->state;
+    return smla__gpu_check_verify(smla__gpu_of(plan->context), &state->check, stream, offence,
+                                  &plan->context->detail);
 }

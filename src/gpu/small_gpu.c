@@ -7,8 +7,19 @@
 
 enum { WARPS = 8, WARP = 32, BLOCKS_MAX = 1 << 20 };
 
-/* Loads a kernel and launches it with a warp for each of `items`, which the kernels take in turn if they are more. */
-static smla_status launch(smla_context *context, enum smla__image image, const char *entry, int64_t items,
+smla_status smla__gpu_small_open(struct smla__gpu *gpu, struct smla__detail *detail)
+{
+    smla_status status = SMLA_OK;
+    if (!gpu->cache_write)
+        status = smla__gpu_function(gpu, SMLA__IMAGE_CACHE_WRITE, "smla_cache_write", 0, false,
+                                    &gpu->cache_write, detail);
+    if (status == SMLA_OK && !gpu->merge)
+        status = smla__gpu_function(gpu, SMLA__IMAGE_MERGE, "smla_merge", 0, false, &gpu->merge, detail);
+    return status;
+}
+
+/* Launches a kernel with a warp for each of `items`, which it takes in turn if they are more. */
+static smla_status launch(smla_context *context, struct CUfunc_st *const *function, int64_t items,
                           void *arguments, struct CUstream_st *stream)
 {
     struct smla__gpu *gpu = smla__gpu_of(context);
@@ -20,7 +31,8 @@ static smla_status launch(smla_context *context, enum smla__image image, const c
     smla_status status = smla__gpu_enter(gpu, &pushed, &context->detail);
     if (status != SMLA_OK)
         return status;
-    status = smla__gpu_function(gpu, image, entry, 0, false, &grid.function, &context->detail);
+    status = smla__gpu_small_open(gpu, &context->detail);
+    grid.function = *function;
     if (status == SMLA_OK)
         status = smla__gpu_launch(gpu, &grid, arguments, stream, &context->detail);
     smla__gpu_leave(gpu, pushed);
@@ -69,7 +81,7 @@ smla_status smla__gpu_cache_write(smla_context *context, const smla_problem *pro
         .block_size = problem->block_size,
         .rows = rows->rows,
     };
-    return launch(context, SMLA__IMAGE_CACHE_WRITE, "smla_cache_write", rows->rows, &args, stream);
+    return launch(context, &smla__gpu_of(context)->cache_write, rows->rows, &args, stream);
 }
 
 smla_status smla__gpu_merge(smla_context *context, const smla_partials *partials, struct CUstream_st *stream)
@@ -111,5 +123,5 @@ smla_status smla__gpu_merge(smla_context *context, const smla_partials *partials
         .base_factor = natural ? 1.4426950408889634f : 1.0f,
         .empty_lse = partials->empty_lse == SMLA_EMPTY_POS_INF ? __builtin_inff() : -__builtin_inff(),
     };
-    return launch(context, SMLA__IMAGE_MERGE, "smla_merge", partials->rows * partials->heads, &args, stream);
+    return launch(context, &smla__gpu_of(context)->merge, partials->rows * partials->heads, &args, stream);
 }

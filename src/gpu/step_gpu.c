@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shape.h"
+
 /* Two staging buffers in pinned memory take turns, so that an update waits only for the update before the last. */
 enum { BUFFERS = 2 };
 
@@ -94,21 +96,37 @@ void smla__gpu_step_close(smla_step *step)
     free(step->state);
 }
 
-/* Copies a batch into a staging buffer. What the table holds beyond a request's blocks is never asked for. */
-static void stage(const smla_step *step, const struct gpu_step *state, char *to)
+/* Copies the blocks of each request with rows, as far as its seq_len reaches: the step holds no others. The rest of
+ * the table in use is -1, no block. */
+static void stage_table(const smla_step *step, int32_t *to)
 {
     const struct smla__lanes *lanes = &step->lanes;
     const smla_plan *plan = step->plan;
+    int64_t width = lanes->block_table_width, size = plan->problem.block_size;
+    if (width == 0)
+        return;
+    memset(to, 0xff, (size_t)(lanes->info.requests * width) * sizeof *to);
+    for (int64_t row = 0; row < lanes->info.rows; row++) {
+        int64_t request = lanes->row_request[row];
+        if (row && request == lanes->row_request[row - 1])
+            continue;
+        int64_t blocks = (smla__local_length(&plan->problem, lanes->seq_lens[request]) + size - 1) / size;
+        memcpy(to + request * width, lanes->block_table + request * plan->info.max_blocks,
+               (size_t)blocks * sizeof *to);
+    }
+}
+
+/* Copies a batch into a staging buffer. */
+static void stage(const smla_step *step, const struct gpu_step *state, char *to)
+{
+    const struct smla__lanes *lanes = &step->lanes;
     const struct smla_step_head head = {.rows = (int32_t)lanes->info.rows,
                                         .requests = (int32_t)lanes->info.requests,
                                         .table_width = (int32_t)lanes->block_table_width};
     memcpy(to, &head, sizeof head);
     memcpy(to + state->requests_at, lanes->row_request, (size_t)lanes->info.rows * sizeof(int32_t));
     memcpy(to + state->lengths_at, lanes->seq_lens, (size_t)lanes->info.requests * sizeof(int32_t));
-    size_t row_bytes = (size_t)lanes->block_table_width * sizeof(int32_t);
-    for (int64_t r = 0; r < lanes->info.requests && row_bytes; r++)
-        memcpy(to + state->table_at + (size_t)r * row_bytes, lanes->block_table + r * plan->info.max_blocks,
-               row_bytes);
+    stage_table(step, (int32_t *)(void *)(to + state->table_at));
 }
 
 /* Head and row arrays lie together as far as they are in use; the table is copied row by row to its fixed stride. */
@@ -156,17 +174,13 @@ smla_status smla__gpu_step_begin(smla_step *step, struct CUstream_st *stream)
 {
     const struct smla__gpu *gpu = smla__gpu_of(step->plan->context);
     struct smla__detail *detail = &step->plan->context->detail;
-    int capturing = 0;
     bool pushed;
     smla_status status = smla__gpu_enter(gpu, &pushed, detail);
     if (status != SMLA_OK)
         return status;
-    int result = gpu->driver->cuStreamIsCapturing(stream, &capturing);
+    status = smla__gpu_check_capture(gpu, stream, "update the step outside", detail);
     smla__gpu_leave(gpu, pushed);
-    if (capturing)
-        return smla__fail(detail, SMLA_ERROR_ARGUMENT,
-                          "stream: is being captured; one that is not is accepted (update the step outside)");
-    return result ? smla__driver_fail(gpu->driver, result, "cuStreamIsCapturing", detail) : SMLA_OK;
+    return status;
 }
 
 smla_status smla__gpu_step_upload(smla_step *step, struct CUstream_st *stream)

@@ -1,4 +1,5 @@
 #include "compare.h"
+#include "gpu.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,6 +18,8 @@
  *   bf16 out: u16 of each element at most, 0.43 u16 by root mean square.
  *   Below the smallest normal number the unit is fixed: 2^-149 in fp32, 2^-133 in bf16. A sink's factor may
  *   lie there, and its error is then multiplied by values of up to 6.
+ *   GPU: a sink whose weight exceeds that of the keys by 2^126 may leave nothing of the output, whose size is
+ *   then 2^-110 at most.
  */
 static const double u32 = 0x1p-24;
 static const double u16 = 0x1p-8;
@@ -34,6 +37,8 @@ struct bound bound_out(smla_isa isa, smla_dtype out_dtype, double score_size)
         bound.element += u16;
         bound.norm += u16;
     }
+    if (gpu_mode())
+        bound.absolute = 0x1p-110;
     if (out_dtype == SMLA_BF16) {
         bound.relative += u16;
         bound.absolute += 0x1p-134;

@@ -1,4 +1,5 @@
 #include "runner.h"
+#include "gpu.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -42,8 +43,8 @@ smla_status open_context(smla_context **context, const struct setting *setting)
 {
     smla_context_options options;
     smla_context_options_init(&options);
-    options.backend = SMLA_BACKEND_CPU;
-    options.isa_mask = 1u << setting->isa;
+    options.backend = gpu_mode() ? SMLA_BACKEND_CUDA : SMLA_BACKEND_CPU;
+    options.isa_mask = gpu_mode() ? UINT32_MAX : 1u << setting->isa;
     options.threads = setting->threads;
     return smla_context_create(context, &options);
 }
@@ -149,10 +150,12 @@ static smla_status run_slices(const struct session *session, const struct settin
 }
 
 static smla_status session_run(const struct session *session, const struct setting *setting,
-                               const smla_tensors *tensors)
+                               const struct stage *stage, const smla_tensors *tensors, bool *kept)
 {
     void *workspace = session->workspace.data;
     size_t bytes = session->workspace_bytes;
+    if (gpu_mode()) /* which has no slices */
+        return gpu_run(session->plan, session->step, stage, tensors, workspace, bytes, kept);
     if (setting->entry == ENTRY_RUN)
         return smla_run(session->plan, session->step, tensors, workspace, bytes, NULL);
     smla_status status =
@@ -213,6 +216,7 @@ void scene_run(const struct scene *scene, const struct setting *setting, struct 
 {
     struct stage stage;
     struct session session = {0};
+    bool kept = true;
     stage_open(&stage, scene, setting);
     *result = (struct result){.rows = stage.tensors.rows, .heads = scene->spec.heads};
     result->status = session_open(&session, scene, setting, &stage.problem);
@@ -220,13 +224,13 @@ void scene_run(const struct scene *scene, const struct setting *setting, struct 
     if (setting->edit)
         setting->edit(&tensors, scene);
     if (result->status == SMLA_OK)
-        result->status = session_run(&session, setting, &tensors);
+        result->status = session_run(&session, setting, &stage, &tensors, &kept);
     if (session.context)
         snprintf(result->error, sizeof result->error, "%s", smla_context_error(session.context));
     result_collect(result, &stage);
-    result->gaps_kept =
-        result->gaps_kept && guard_filled(session.workspace.data + session.workspace_bytes,
-                                          session.workspace.bytes - session.workspace_bytes, POISON);
+    result->gaps_kept = kept && result->gaps_kept &&
+                        guard_filled(session.workspace.data + session.workspace_bytes,
+                                     session.workspace.bytes - session.workspace_bytes, POISON);
     session_close(&session);
     stage_close(&stage);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu.h"
 #include "runner.h"
 
 enum { POISON = 0xff };
@@ -65,10 +66,11 @@ static void scatter(const struct guard *guard, int64_t outer, int64_t outer_stri
 static void stage_query(struct stage *stage, const struct scene *scene, const struct setting *setting)
 {
     smla_tensors *t = &stage->tensors;
-    int64_t heads = scene->spec.heads, gap = setting->dense ? 0 : 6;
+    int64_t heads = scene->spec.heads, gap = setting->dense ? 0 : gpu_gap(6);
+    int64_t row_gap = gpu_gap(setting->q_row_gap);
     if (!setting->split_query) {
         t->q_head_stride += gap;
-        t->q_row_stride = row_stride(setting, heads * t->q_head_stride + gap + setting->q_row_gap);
+        t->q_row_stride = row_stride(setting, heads * t->q_head_stride + gap + row_gap);
         stage->q = strided(setting, t->rows, t->q_row_stride, heads, t->q_head_stride, 2 * REF_ROW);
         scatter(&stage->q, scene->rows, t->q_row_stride, heads, t->q_head_stride, 2 * REF_ROW, scene->q,
                 2 * REF_ROW);
@@ -76,10 +78,9 @@ static void stage_query(struct stage *stage, const struct scene *scene, const st
         return;
     }
     t->q_latent_head_stride += gap;
-    t->q_latent_row_stride =
-        row_stride(setting, heads * t->q_latent_head_stride + 2 * gap + setting->q_row_gap);
+    t->q_latent_row_stride = row_stride(setting, heads * t->q_latent_head_stride + 2 * gap + row_gap);
     t->q_rope_head_stride += 2 * gap;
-    t->q_rope_row_stride = row_stride(setting, heads * t->q_rope_head_stride + gap + setting->q_row_gap);
+    t->q_rope_row_stride = row_stride(setting, heads * t->q_rope_head_stride + gap + row_gap);
     stage->q =
         strided(setting, t->rows, t->q_latent_row_stride, heads, t->q_latent_head_stride, 2 * REF_LATENT);
     stage->q_rope =
@@ -97,8 +98,9 @@ static void stage_cache(struct stage *stage, const struct scene *scene, const st
     smla_tensors *t = &stage->tensors;
     int64_t blocks = scene->ref.cache_blocks, block = scene->spec.block_size;
     t->cache_blocks = blocks;
-    t->cache_row_stride += (setting->dense ? 0 : 14) + setting->kv_row_gap;
-    t->cache_block_stride = block * t->cache_row_stride + (setting->dense ? 0 : 34) + setting->kv_block_gap;
+    t->cache_row_stride += gpu_gap((setting->dense ? 0 : 14) + setting->kv_row_gap);
+    t->cache_block_stride =
+        block * t->cache_row_stride + gpu_gap((setting->dense ? 0 : 34) + setting->kv_block_gap);
     stage->kv = strided(setting, blocks, t->cache_block_stride, block, t->cache_row_stride, 2 * REF_ROW);
     scatter(&stage->kv, blocks, t->cache_block_stride, block, t->cache_row_stride, 2 * REF_ROW, scene->kv,
             2 * REF_ROW);
@@ -144,8 +146,9 @@ static void stage_outputs(struct stage *stage, const struct scene *scene, const 
 {
     smla_tensors *t = &stage->tensors;
     int64_t heads = scene->spec.heads, item = stage->problem.out_dtype == SMLA_BF16 ? 2 : 4;
-    t->out_head_stride += setting->dense ? 0 : 3 * item;
-    t->out_row_stride = row_stride(setting, heads * t->out_head_stride + (setting->dense ? 0 : item));
+    t->out_head_stride += setting->dense ? 0 : gpu_gap(3 * item);
+    t->out_row_stride =
+        row_stride(setting, heads * t->out_head_stride + (setting->dense ? 0 : gpu_gap(item)));
     stage->out = strided(setting, t->rows, t->out_row_stride, heads, t->out_head_stride, item * REF_LATENT);
     t->out = stage->out.data;
     if (setting->no_lse)

@@ -74,6 +74,7 @@ $ smla run data/glm_h8_topk256_decode.safetensors | grep -c '  not cuda: [a-z]'
 >  "threads": N,
 >  "gpu": null,
 >  "arch": null,
+>  "kernel_arch": null,
 >  "not_used": {
 >  "cuda": "not asked for"
 >  }

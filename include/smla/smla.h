@@ -211,7 +211,7 @@ typedef struct smla_step smla_step;
 typedef struct smla_context_options {
     size_t struct_size;
     int32_t backend;     /* smla_backend */
-    int32_t cuda_device; /* GPU ordinal, or -1: the caller's current device */
+    int32_t cuda_device; /* GPU ordinal, or -1: the caller's current device, 0 if there is none */
     uint32_t isa_mask;   /* CPU: allowed instruction sets; of those that it has the fastest one is used */
     int32_t threads;     /* CPU: threads of smla_run, 1..1024; 0 = one for each CPU the process may use */
     char *detail;        /* if not NULL, receives the detail text when create itself fails */
@@ -224,7 +224,10 @@ typedef struct smla_context_options {
 /* Fills: automatic backend, current device, every instruction set, all CPUs, silence. */
 SMLA_API void smla_context_options_init(smla_context_options *options);
 
-/* A context for one CPU or GPU; `options` NULL means the init values.
+/* A context for one CPU or GPU; `options` NULL means the init values. On a GPU the work goes to the caller's current
+ * CUDA context if it is on the wanted device (which must then outlive this one), else to that device's primary context,
+ * which is held until destroy; with cuda_device = -1 and no current context the device is 0. Every function leaves
+ * current what was current.
  * errors: NULL, STRUCT_SIZE, ARGUMENT, UNSUPPORTED_ISA, MEMORY, NO_KERNELS .. DEVICE. Any thread. */
 SMLA_API smla_status smla_context_create(smla_context **out, const smla_context_options *options);
 SMLA_API void smla_context_destroy(smla_context *context); /* after its plans */

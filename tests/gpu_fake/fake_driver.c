@@ -60,7 +60,7 @@ static int called(const char *name, bool needs_context)
         fake.complaint = name;
         return INVALID_CONTEXT;
     }
-    if (fake.failing && strcmp(fake.failing, name) == 0 && fake.fail_after-- <= 0)
+    if (fake.failing && strcmp(fake.failing, name) == 0 && fake.fail_after-- == 0)
         return fake.fail_result;
     return 0;
 }
@@ -191,7 +191,8 @@ static int cuLibraryLoadData(struct CUlib_st **library, const void *image, const
     return 0;
 }
 
-static struct CUfunc_st functions[64];
+enum { KERNELS = 64 };
+static struct CUfunc_st functions[KERNELS];
 static int function_count;
 
 static int cuLibraryUnload(struct CUlib_st *library)
@@ -205,12 +206,14 @@ static int cuLibraryUnload(struct CUlib_st *library)
 static int cuLibraryGetKernel(struct CUkern_st **kernel, struct CUlib_st *library, const char *name)
 {
     CALLED(false);
-    if (!library->image || function_count == 64)
+    int i = 0;
+    while (i < function_count && strcmp(functions[i].kernel.name, name) != 0)
+        i++;
+    if (!library->image || i == KERNELS)
         return NOT_FOUND;
-    struct CUfunc_st *function = &functions[function_count++];
-    *function = (struct CUfunc_st){0};
-    strncpy(function->kernel.name, name, sizeof function->kernel.name - 1);
-    *kernel = &function->kernel;
+    function_count = i < function_count ? function_count : i + 1;
+    strncpy(functions[i].kernel.name, name, sizeof functions[i].kernel.name - 1);
+    *kernel = &functions[i].kernel;
     return 0;
 }
 

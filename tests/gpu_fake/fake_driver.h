@@ -26,7 +26,7 @@ struct fake {
     int version, devices, arch[FAKE_DEVICES], init_result;
     const char *missing;         /* a function that this driver does not have */
     const char *failing;         /* a function that fails, */
-    int fail_result, fail_after; /* how, and after how many calls that do not */
+    int fail_result, fail_after; /* once: how, and after how many calls that do not */
     bool capturing;
 
     /* What it finds. */

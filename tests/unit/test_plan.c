@@ -47,6 +47,7 @@ static void plan_defaults(void **state)
     assert_int_equal(problem.dcp_rank, 0);
     assert_true(maxima.struct_size == sizeof maxima && maxima.max_rows == 0 && maxima.max_requests == 0);
     assert_true(maxima.max_blocks == 0 && maxima.decode_rows_max == 0 && maxima.splits == 0);
+    assert_true(maxima.checked == 0 && maxima.cuda_pdl == 0 && maxima.cuda_portable == 0);
     smla_context_destroy(context);
 }
 
@@ -83,6 +84,9 @@ static void plan_refusals(void **state)
         {offsetof(smla_plan_options, decode_rows_max), 4, -1, "decode_rows_max = -1"},
         {offsetof(smla_plan_options, splits), 4, -1, "splits = -1: "},
         {offsetof(smla_plan_options, splits), 4, 65, "splits = 65: "},
+        {offsetof(smla_plan_options, checked), 4, 2, "checked = 2: 0 and 1"},
+        {offsetof(smla_plan_options, cuda_pdl), 4, -1, "cuda_pdl = -1: 0 and 1"},
+        {offsetof(smla_plan_options, cuda_portable), 4, 7, "cuda_portable = 7: 0 and 1"},
     };
     assert_int_equal(setup(SMLA_ISA_SCALAR, 1), SMLA_OK);
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
@@ -116,6 +120,7 @@ static void plan_info_of_its_maxima(void **state)
     assert_int_equal(info.backend, SMLA_BACKEND_CPU);
     assert_int_equal(info.isa, SMLA_ISA_SCALAR);
     assert_int_equal(info.threads, 3);
+    assert_int_equal(info.arch, 0);
     assert_non_null(info.kernel);
     assert_non_null(strstr(info.kernel, "scalar"));
     info.struct_size = 8;

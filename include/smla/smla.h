@@ -224,10 +224,10 @@ typedef struct smla_context_options {
 /* Fills: automatic backend, current device, every instruction set, all CPUs, silence. */
 SMLA_API void smla_context_options_init(smla_context_options *options);
 
-/* A context for one CPU or GPU; `options` NULL means the init values. On a GPU the work goes to the caller's current
- * CUDA context if it is on the wanted device (which must then outlive this one), else to that device's primary context,
- * which is held until destroy; with cuda_device = -1 and no current context the device is 0. Every function leaves
- * current what was current.
+/* A context for one CPU or GPU; `options` NULL means the init values. On a GPU the work goes to the caller's
+ * current CUDA context if it is on the wanted device (which must then outlive this one), else to that
+ * device's primary context, which is held until destroy; with cuda_device = -1 and no current context the
+ * device is 0. Every function leaves current what was current.
  * errors: NULL, STRUCT_SIZE, ARGUMENT, UNSUPPORTED_ISA, MEMORY, NO_KERNELS .. DEVICE. Any thread. */
 SMLA_API smla_status smla_context_create(smla_context **out, const smla_context_options *options);
 SMLA_API void smla_context_destroy(smla_context *context); /* after its plans */
@@ -246,16 +246,18 @@ typedef struct smla_plan_options {
                                 128 for 8, 16 and 32, 256 for 64, 1024 otherwise */
     int32_t splits;          /* parts that each row's list is cut into, 1..64; 0 = the planner chooses */
     int32_t checked;         /* 1: each run also validates its lists: see smla_plan_verify */
-    int32_t cuda_pdl; /* GPU, 1: programmatic dependent launch: a run may begin before the work in front of
-                                it on the stream has ended, and waits itself for what it reads */
-    int32_t cuda_portable; /* GPU, 1: the kernels for any GPU since sm_80 although there are better ones */
+    int32_t cuda_pdl;        /* GPU, 1: programmatic dependent launch: a run may begin before the work in
+                                front of it on the stream has ended, and waits itself for what it reads */
+    int32_t cuda_portable;   /* GPU, 1: kernels for any GPU since sm_80 although there are better ones */
 } smla_plan_options;
 
 /* Fills: no rows, no requests, no blocks; defaults for the rest, 0 for the switches. */
 SMLA_API void smla_plan_options_init(smla_plan_options *options);
 
-/* Chooses kernels and sizes for a problem and its maxima, and loads the kernels. Nothing runs on a GPU, but for a
- * checked plan's record; the plan keeps copies and is immutable. Whatever smla_support_query refuses is refused here with the same status and text.
+/* Chooses kernels and sizes for a problem and its maxima, and loads the kernels. Nothing runs on a GPU, but
+ * for the clearing of a checked plan's record, which waits for the default stream. The plan keeps copies and,
+ * but for that record, is immutable. Whatever smla_support_query refuses is refused here with the same status
+ * and text.
  * errors: as smla_support_query, LIMIT, MEMORY and DEVICE. */
 SMLA_API smla_status smla_plan_create(smla_plan **out, smla_context *context, const smla_problem *problem,
                                       const smla_plan_options *options);
@@ -370,12 +372,13 @@ SMLA_API void smla_tensors_init(smla_tensors *tensors, const smla_problem *probl
 SMLA_API smla_status smla_run(const smla_plan *plan, const smla_step *step, const smla_tensors *tensors,
                               void *workspace, size_t workspace_bytes, struct CUstream_st *stream);
 
-/* Did the runs of a checked plan, since the last call of this function, hold nothing but valid list entries and
- * padding? Waits for `stream`; runs on other streams must have ended. Offences are: an entry that is neither -1 nor
- * names a cache row (slots: 0 .. N - 1; positions: below seq_len, with a block in the table unless DCP gives the
- * position to another rank), and a topk_length outside 0 .. K. Entries past a list's length and padded rows are not
- * looked at. SMLA_OK, or SMLA_ERROR_SLOT with the first offence (smallest row, then entry) in the detail text; either
- * way the record is cleared. The run itself ignores such entries as ever.
+/* Did the runs of a checked plan, since the last call of this function, hold nothing but valid list entries
+ * and padding? Waits for `stream`; runs on other streams must have ended. Offences are: an entry that is
+ * neither -1 nor names a cache row (slots: 0 .. N - 1; positions: below seq_len, with a block of the cache in
+ * the table unless DCP gives the position to another rank), and a topk_length outside 0 .. K, which counts as
+ * behind its row's entries. Entries past a list's length and padded rows are not looked at. SMLA_OK, or
+ * SMLA_ERROR_SLOT with the first offence (smallest row, then entry) in the detail text; either way the record
+ * is cleared. The run itself ignores such entries as ever.
  * errors: NULL, ARGUMENT (the plan is not checked; the stream is being captured), SLOT, DEVICE. */
 SMLA_API smla_status smla_plan_verify(smla_plan *plan, struct CUstream_st *stream);
 

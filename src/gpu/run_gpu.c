@@ -118,7 +118,7 @@ static void fill_lists(const smla_plan *plan, const smla_step *step, const smla_
         .cache_blocks = (uint32_t)t->cache_blocks,
         .topk_width = (uint32_t)p->topk,
         .block = divisor((uint32_t)p->block_size),
-        .turn = divisor((uint32_t)(turn > INT32_MAX ? INT32_MAX : turn)),
+        .turn = divisor(turn > INT32_MAX ? (uint32_t)1 << 31 : (uint32_t)turn),
         .dcp_first = (int32_t)(first > INT32_MAX ? INT32_MAX : first),
         .dcp_interleave = p->dcp_interleave,
         .positions = p->topk_kind == SMLA_TOPK_POSITIONS,

@@ -1,5 +1,5 @@
 #!/bin/sh
-# libraries.sh READELF LIBRARY: the library needs libc, libm and OpenMP at most, and no executable stack.
+# libraries.sh READELF LIBRARY: the library needs libc, libm, libdl and OpenMP at most, and no executable stack.
 set -eu
 readelf=$1 library=$2
 needed=$("$readelf" -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')

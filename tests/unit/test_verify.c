@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "internal.h"
 
 enum { ROWS = 4, TOPK = 8, BLOCKS = 3, BLOCK = 16, PADDED = ROWS + 1 };
 
@@ -119,8 +120,10 @@ static void verify_entries(void **state)
         {SMLA_TOPK_POSITIONS, 1, 20, "topk[1][5] = 20: -1 or 0 .. 19 is accepted"},
         {SMLA_TOPK_POSITIONS, 2, 39, NULL},
         {SMLA_TOPK_POSITIONS, 2, 40, "topk[2][5] = 40: -1 or 0 .. 39 is accepted"},
-        {SMLA_TOPK_POSITIONS, 3, 16, "topk[3][5] = 16: its block is not in the table"},
+        {SMLA_TOPK_POSITIONS, 3, 16, "topk[3][5] = 16: the table has no block of the cache for it"},
         {SMLA_TOPK_POSITIONS, 3, 32, NULL},
+        {SMLA_TOPK_POSITIONS, 3, 31, "topk[3][5] = 31: the table has no block of the cache for it"},
+        {SMLA_TOPK_POSITIONS, 3, 15, NULL},
         {SMLA_TOPK_POSITIONS, 0, -7, "topk[0][5] = -7: -1 or 0 .. 19 is accepted"},
         {SMLA_TOPK_POSITIONS, ROWS, -7, NULL},
     };
@@ -145,11 +148,13 @@ static void verify_lengths(void **state)
     c.lengths[2] = 0;
     run(&c);
     expect_verdict(&c, NULL);
+    c.lengths[ROWS] = 1000; /* a padded row's */
+    run(&c);
+    expect_verdict(&c, NULL);
     c.lengths[2] = -1;
     run(&c);
     expect_verdict(&c, "topk_length[2] = -1: 0 .. 8 is accepted");
     c.lengths[2] = TOPK + 1;
-    c.lengths[ROWS] = 1000;
     run(&c);
     expect_verdict(&c, "topk_length[2] = 9: 0 .. 8 is accepted");
     c.lists[2][7] = -9; /* entries stand before their length */
@@ -160,6 +165,83 @@ static void verify_lengths(void **state)
     run(&c);
     expect_verdict(&c, NULL);
     close_checked(&c);
+}
+
+/* A run's cache may be smaller than its batch's, or empty. */
+static void verify_small_caches(void **state)
+{
+    (void)state;
+    struct checked c;
+    open_checked(&c, SMLA_TOPK_POSITIONS, 1);
+    c.tensors.cache_blocks = BLOCKS - 1;
+    run(&c);
+    expect_verdict(&c, "topk[0][0] = 0: the table has no block of the cache for it");
+    close_checked(&c);
+    open_checked(&c, SMLA_TOPK_SLOTS, 1);
+    c.lists[0][0] = -1;
+    c.tensors.cache_blocks = 0;
+    run(&c);
+    expect_verdict(&c, "topk[0][1] = 1: -1 is accepted");
+    close_checked(&c);
+}
+
+/* A backend that found an offence and knows no more than its place. */
+static int64_t place_row, place_entry;
+
+static smla_status verify_place(smla_plan *plan, struct CUstream_st *stream, struct smla__offence *offence)
+{
+    (void)plan, (void)stream;
+    *offence = (struct smla__offence){.found = place_row >= 0, .row = place_row, .entry = place_entry};
+    place_row = -1;
+    return SMLA_OK;
+}
+
+static void verify_places_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t kind;
+        int64_t row, entry;
+        const char *text;
+    } cases[] = {
+        {SMLA_TOPK_SLOTS, 3, 5, "topk[3][5]: names no cache row; -1 or a slot of the cache is accepted"},
+        {SMLA_TOPK_POSITIONS, 0, 0, "topk[0][0]: names no cache row; -1 or a position with a block is"},
+        {SMLA_TOPK_SLOTS, 2, TOPK, "topk_length[2]: is outside 0 .. 8, which is accepted"},
+        {SMLA_TOPK_SLOTS, INT32_MAX - 1, 1, "topk[2147483646][1]: names no cache row"},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        struct checked c;
+        open_checked(&c, cases[i].kind, 1);
+        const struct smla__backend *backend = c.context->backend;
+        struct smla__backend blind = *backend;
+        blind.verify = verify_place;
+        c.context->backend = &blind;
+        place_row = cases[i].row;
+        place_entry = cases[i].entry;
+        expect_verdict(&c, cases[i].text);
+        c.context->backend = backend;
+        close_checked(&c);
+    }
+}
+
+/* Runs whose first offences stand in one row, whichever comes first. */
+static void verify_runs_of_one_row(void **state)
+{
+    (void)state;
+    static const int32_t entries[][3] = {{5, 3, 6}, {3, 6, 5}, {6, 5, 3}, {TOPK, 3, 6}};
+    for (size_t i = 0; i < ARRAY_LENGTH(entries); i++) {
+        struct checked c;
+        open_checked(&c, SMLA_TOPK_SLOTS, 1);
+        for (int j = 0; j < 3; j++) {
+            int32_t entry = entries[i][j], *place = entry == TOPK ? &c.lengths[2] : &c.lists[2][entry];
+            int32_t valid = *place;
+            *place = 100 + entry;
+            run(&c);
+            *place = valid;
+        }
+        expect_verdict(&c, "topk[2][3] = 103");
+        close_checked(&c);
+    }
 }
 
 /* The first offence of all runs since the last answer; slices count too; a refused run does not. */
@@ -206,7 +288,7 @@ static void verify_under_dcp(void **state)
     expect_verdict(&c, NULL);
     c.lists[3][5] = 34; /* ours, at 17: in the block that is missing */
     run(&c);
-    expect_verdict(&c, "topk[3][5] = 34: its block is not in the table");
+    expect_verdict(&c, "topk[3][5] = 34: the table has no block of the cache for it");
     c.lists[3][5] = 41;
     run(&c);
     expect_verdict(&c, "topk[3][5] = 41: -1 or 0 .. 39 is accepted");
@@ -241,8 +323,9 @@ static void verify_changes_nothing(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(verify_entries),         cmocka_unit_test(verify_lengths),
-    cmocka_unit_test(verify_many_runs),       cmocka_unit_test(verify_under_dcp),
-    cmocka_unit_test(verify_changes_nothing),
+    cmocka_unit_test(verify_small_caches),    cmocka_unit_test(verify_places_alone),
+    cmocka_unit_test(verify_runs_of_one_row), cmocka_unit_test(verify_many_runs),
+    cmocka_unit_test(verify_under_dcp),       cmocka_unit_test(verify_changes_nothing),
 };
 
 HARNESS_MAIN(tests)

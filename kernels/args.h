@@ -1,5 +1,5 @@
 /*
- * What the kernels and the host code of src/gpu share: the arguments of every kernel, and the list of kernels.
+ * What the kernels and the host code of src/gpu share: the arguments of every kernel.
  * Plain C that nvcc and gcc read alike; kernels take their struct by value. Strides are bytes unless a
  * comment says otherwise; offsets are 64-bit.
  */
@@ -71,8 +71,8 @@ enum {
     SMLA_PORTABLE_HEADS = 16,    /* of a CTA */
     SMLA_PORTABLE_THREADS = 128, /* of a CTA */
     SMLA_PORTABLE_KEYS = 32,     /* list entries that stay together */
-    SMLA_PORTABLE_SHARED =
-        98304, /* bytes of dynamic shared memory: all that sm_86 has, less what is reserved */
+    /* Bytes of dynamic shared memory: all that sm_86 has, less what is reserved. */
+    SMLA_PORTABLE_SHARED = 98304
 };
 
 /* Scatters rows: latent [rows, 512] and rope [rows, 64] bf16 to slots [rows]; negative and too large ones are skipped. */

@@ -10,8 +10,9 @@
  * Gather warp c reads its part of the list, drops invalid entries and fills the slots of chain c by cp.async. Score
  * warp c (one for each 8 heads) holds the query in registers and turns a slot into P = 2^(scale * q.k - m), where m
  * is the chain's running reference: an integer that no score exceeds by more than 8. The sum warps take a slot of
- * every chain at a time and add P V, each for its part of the 512 columns. Since references are integers, bringing one chain's P to the common
- * reference is an exact product with a power of two. The query travels as the first slot of chain 0 in every row.
+ * every chain at a time and add P V, each for its part of the 512 columns. Since references are integers, bringing
+ * one chain's P to the common reference is an exact product with a power of two. The query travels as the first slot
+ * of chain 0 in every row.
  *
  * Heads lie on the narrow side of mma m16n8k16: S^T = K Q^T, O^T = V^T P^T.
  */
@@ -23,9 +24,8 @@
 
 enum {
     CHAINS = 4,
-    SLOTS = 3, /* of a chain */
-    KEYS = 16, /* of a slot */
-    ROW_BYTES = 1152,
+    SLOTS = 3,  /* of a chain */
+    KEYS = 16,  /* of a slot */
     PLANES = 9, /* a slot is 9 planes of [16 keys][128 bytes], 16-byte units swizzled by key & 7 */
     PLANE_BYTES = KEYS * 128,
     SLOT_BYTES = PLANES * PLANE_BYTES,

@@ -32,7 +32,7 @@ SMLA_DEVICE uint32_t active_length(const struct smla_lists *lists, int64_t row)
     return length < 0 ? 0 : min((uint32_t)length, lists->topk_width);
 }
 
-/* Padded rows, those beyond the step's, have no entries and nothing of theirs is read. */
+/* Padded rows, those beyond the step's, have no entries: their lists, lengths and requests may hold anything. */
 SMLA_DEVICE struct smla_row open_row(const struct smla_lists *lists, int64_t row)
 {
     struct smla_row r = {list_of(lists, row), 0, 0, 0, 0};

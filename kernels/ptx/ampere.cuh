@@ -21,14 +21,6 @@ SMLA_DEVICE void ptx_cp_async16(uint32_t to, const void *from, int bytes)
                  : "memory");
 }
 
-SMLA_DEVICE void ptx_cp_async_commit(void)
-{
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-/* Waits until at most `pending` (a constant) committed groups are under way. */
-#define ptx_cp_async_wait(pending) asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory")
-
 /* 8x8 matrices of 16-bit elements; lane l of the k-th group of 8 gives the address of row l of matrix k. */
 SMLA_DEVICE void ptx_ldmatrix_x2(uint32_t r[2], uint32_t from)
 {

@@ -13,51 +13,34 @@ static smla_status support_arch(int arch, struct smla__detail *detail)
     return status == SMLA_OK ? smla__gpu_check_arch(arch, detail) : status;
 }
 
-struct aligned {
-    const char *name;
-    uint64_t value; /* address or stride */
-};
-
-static smla_status check_aligned(const struct aligned *items, int count, unsigned align,
-                                 struct smla__detail *detail)
-{
-    for (int i = 0; i < count; i++)
-        if (items[i].value % align)
-            return smla__fail(detail, SMLA_ERROR_ALIGNMENT,
-                              "%s = %" PRIu64 ": a multiple of %u is accepted by the cuda backend",
-                              items[i].name, items[i].value, align);
-    return SMLA_OK;
-}
-
 static uint64_t address(const void *pointer)
 {
     return (uint64_t)(uintptr_t)pointer;
 }
 
-/* Rows of query and cache move in pieces of 16 bytes. */
 static smla_status support_tensors(const smla_problem *problem, const smla_tensors *t,
                                    struct smla__detail *detail)
 {
-    const struct aligned packed[] = {{"q", address(t->q)},
-                                     {"q_row_stride", (uint64_t)t->q_row_stride},
-                                     {"q_head_stride", (uint64_t)t->q_head_stride}};
-    const struct aligned split[] = {{"q_latent", address(t->q_latent)},
-                                    {"q_latent_row_stride", (uint64_t)t->q_latent_row_stride},
-                                    {"q_latent_head_stride", (uint64_t)t->q_latent_head_stride},
-                                    {"q_rope", address(t->q_rope)},
-                                    {"q_rope_row_stride", (uint64_t)t->q_rope_row_stride},
-                                    {"q_rope_head_stride", (uint64_t)t->q_rope_head_stride}};
-    const struct aligned rest[] = {{"kv_cache", address(t->kv_cache)},
-                                   {"cache_block_stride", (uint64_t)t->cache_block_stride},
-                                   {"cache_row_stride", (uint64_t)t->cache_row_stride},
-                                   {"out", address(t->out)},
-                                   {"out_row_stride", (uint64_t)t->out_row_stride},
-                                   {"out_head_stride", (uint64_t)t->out_head_stride}};
-    smla_status status = t->q                       ? check_aligned(packed, 3, 16, detail)
-                         : t->q_latent || t->q_rope ? check_aligned(split, 6, 16, detail)
+    const struct smla__aligned packed[] = {{"q", address(t->q)},
+                                           {"q_row_stride", (uint64_t)t->q_row_stride},
+                                           {"q_head_stride", (uint64_t)t->q_head_stride}};
+    const struct smla__aligned split[] = {{"q_latent", address(t->q_latent)},
+                                          {"q_latent_row_stride", (uint64_t)t->q_latent_row_stride},
+                                          {"q_latent_head_stride", (uint64_t)t->q_latent_head_stride},
+                                          {"q_rope", address(t->q_rope)},
+                                          {"q_rope_row_stride", (uint64_t)t->q_rope_row_stride},
+                                          {"q_rope_head_stride", (uint64_t)t->q_rope_head_stride}};
+    const struct smla__aligned rest[] = {{"kv_cache", address(t->kv_cache)},
+                                         {"cache_block_stride", (uint64_t)t->cache_block_stride},
+                                         {"cache_row_stride", (uint64_t)t->cache_row_stride},
+                                         {"out", address(t->out)},
+                                         {"out_row_stride", (uint64_t)t->out_row_stride},
+                                         {"out_head_stride", (uint64_t)t->out_head_stride}};
+    smla_status status = t->q                       ? smla__gpu_check_aligned(packed, 3, detail)
+                         : t->q_latent || t->q_rope ? smla__gpu_check_aligned(split, 6, detail)
                                                     : SMLA_OK;
     if (status == SMLA_OK)
-        status = check_aligned(rest, 6, 16, detail);
+        status = smla__gpu_check_aligned(rest, 6, detail);
     if (status == SMLA_OK && t->cache_blocks > INT32_MAX / problem->block_size)
         status = smla__fail(detail, SMLA_ERROR_ARGUMENT,
                             "cache_blocks = %" PRId64 ": at most %" PRId32

@@ -1,6 +1,6 @@
 #include "check_gpu.h"
 
-enum { WARPS = 8, WARP = 32, BLOCKS_MAX = 1 << 20, WORDS = sizeof(struct smla_offence) / sizeof(uint32_t) };
+enum { WORDS = sizeof(struct smla_offence) / sizeof(uint32_t) };
 
 static const unsigned long long none = ~0ull;
 
@@ -23,9 +23,9 @@ smla_status smla__gpu_check_open(struct smla__gpu *gpu, struct smla__gpu_check *
     int result = driver->cuMemAlloc(&check->record, sizeof(struct smla_offence));
     if (!result)
         result = clear(driver, check->record, NULL);
+    /* Streams that do not wait for the default one must see it too. */
     if (!result)
-        result =
-            driver->cuStreamSynchronize(NULL); /* streams that do not wait for the default one see it too */
+        result = driver->cuStreamSynchronize(NULL);
     if (!result)
         return SMLA_OK;
     smla__gpu_check_close(gpu, check);
@@ -43,13 +43,9 @@ smla_status smla__gpu_check_run(const struct smla__gpu *gpu, const struct smla__
                                 const struct smla_lists *lists, int64_t rows, struct CUstream_st *stream,
                                 struct smla__detail *detail)
 {
-    int64_t blocks = (rows + WARPS - 1) / WARPS;
     struct smla_check_args args = {
         .lists = *lists, .rows = (int32_t)rows, .offence = (struct smla_offence *)(uintptr_t)check->record};
-    const struct smla__grid find = {.function = check->find,
-                                    .blocks = (unsigned)(blocks > BLOCKS_MAX ? BLOCKS_MAX : blocks),
-                                    .threads = WARPS * WARP,
-                                    .cluster = 1};
+    const struct smla__grid find = smla__gpu_warps(check->find, rows);
     const struct smla__grid note = {.function = check->note, .blocks = 1, .threads = 1, .cluster = 1};
     smla_status status = smla__gpu_launch(gpu, &find, &args, stream, detail);
     return status == SMLA_OK ? smla__gpu_launch(gpu, &note, &args, stream, detail) : status;
@@ -82,8 +78,8 @@ smla_status smla__gpu_check_verify(const struct smla__gpu *gpu, const struct sml
     int result = driver->cuMemcpyDtoHAsync(&record, check->record, sizeof record, stream);
     if (!result)
         result = clear(driver, check->record, stream);
-    int waited =
-        driver->cuStreamSynchronize(stream); /* in any case: the copy writes to this function's memory */
+    /* In any case: the copy writes to this function's memory. */
+    int waited = driver->cuStreamSynchronize(stream);
     smla__gpu_leave(gpu, pushed);
     if (result || waited)
         return smla__driver_fail(driver, result ? result : waited, "waiting for the stream", detail);

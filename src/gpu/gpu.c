@@ -1,5 +1,6 @@
 #include "gpu.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -217,6 +218,28 @@ smla_status smla__gpu_function(struct smla__gpu *gpu, enum smla__image image, co
     if (!result && large_clusters)
         result = driver->cuFuncSetAttribute(*function, SMLA__CUDA_LARGE_CLUSTERS, 1);
     return result ? fail_load(gpu, result, entry, detail) : SMLA_OK;
+}
+
+struct smla__grid smla__gpu_warps(struct CUfunc_st *function, int64_t items)
+{
+    enum { WARPS = 8, WARP = 32, BLOCKS_MAX = 1 << 20 };
+    int64_t blocks = (items + WARPS - 1) / WARPS;
+    return (struct smla__grid){.function = function,
+                               .blocks = (unsigned)(blocks > BLOCKS_MAX ? BLOCKS_MAX : blocks),
+                               .threads = WARPS * WARP,
+                               .cluster = 1};
+}
+
+smla_status smla__gpu_check_aligned(const struct smla__aligned *items, size_t count,
+                                    struct smla__detail *detail)
+{
+    enum { ALIGN = 16 };
+    for (size_t i = 0; i < count; i++)
+        if (items[i].value % ALIGN)
+            return smla__fail(detail, SMLA_ERROR_ALIGNMENT,
+                              "%s = %" PRIu64 ": a multiple of %d is accepted by the cuda backend",
+                              items[i].name, items[i].value, ALIGN);
+    return SMLA_OK;
 }
 
 void smla__gpu_describe(const struct smla__grid *grid, struct smla__launch *launch,

@@ -60,6 +60,18 @@ struct smla__grid {
 smla_status smla__gpu_launch(const struct smla__gpu *gpu, const struct smla__grid *grid, void *arguments,
                              struct CUstream_st *stream, struct smla__detail *detail);
 
+/* A grid with a warp for each item; kernels take items in turn where they are more than that. */
+struct smla__grid smla__gpu_warps(struct CUfunc_st *function, int64_t items);
+
+/* An address or a stride, under the name that the caller knows. */
+struct smla__aligned {
+    const char *name;
+    uint64_t value;
+};
+/* ERROR_ALIGNMENT for the first that is no multiple of 16 bytes: kernels move rows in such pieces. */
+smla_status smla__gpu_check_aligned(const struct smla__aligned *items, size_t count,
+                                    struct smla__detail *detail);
+
 /* Fills the parts of a launch that its occupancy depends on. */
 void smla__gpu_describe(const struct smla__grid *grid, struct smla__launch *launch,
                         struct smla__launch_attribute attributes[2]);

@@ -5,8 +5,6 @@
 #include "gpu.h"
 #include "run_gpu.h"
 
-enum { WARPS = 8, WARP = 32, BLOCKS_MAX = 1 << 20 };
-
 smla_status smla__gpu_small_open(struct smla__gpu *gpu, struct smla__detail *detail)
 {
     smla_status status = SMLA_OK;
@@ -18,54 +16,34 @@ smla_status smla__gpu_small_open(struct smla__gpu *gpu, struct smla__detail *det
     return status;
 }
 
-/* Launches a kernel with a warp for each of `items`, which it takes in turn if they are more. */
+/* Launches one of the two kernels. */
 static smla_status launch(smla_context *context, struct CUfunc_st *const *function, int64_t items,
                           void *arguments, struct CUstream_st *stream)
 {
     struct smla__gpu *gpu = smla__gpu_of(context);
-    int64_t blocks = (items + WARPS - 1) / WARPS;
-    struct smla__grid grid = {.blocks = (unsigned)(blocks > BLOCKS_MAX ? BLOCKS_MAX : blocks),
-                              .threads = WARPS * WARP,
-                              .cluster = 1};
     bool pushed;
     smla_status status = smla__gpu_enter(gpu, &pushed, &context->detail);
     if (status != SMLA_OK)
         return status;
     status = smla__gpu_small_open(gpu, &context->detail);
-    grid.function = *function;
+    const struct smla__grid grid = smla__gpu_warps(*function, items);
     if (status == SMLA_OK)
         status = smla__gpu_launch(gpu, &grid, arguments, stream, &context->detail);
     smla__gpu_leave(gpu, pushed);
     return status;
 }
 
-struct aligned {
-    const char *name;
-    uint64_t value; /* address or stride */
-};
-
-/* Both kernels move 16 bytes at a time. */
-static smla_status check_aligned(const struct aligned *items, int count, struct smla__detail *detail)
-{
-    for (int i = 0; i < count; i++)
-        if (items[i].value % 16)
-            return smla__fail(detail, SMLA_ERROR_ALIGNMENT,
-                              "%s = %" PRIu64 ": a multiple of 16 is accepted by the cuda backend",
-                              items[i].name, items[i].value);
-    return SMLA_OK;
-}
-
 smla_status smla__gpu_cache_write(smla_context *context, const smla_problem *problem,
                                   const smla_cache_rows *rows, struct CUstream_st *stream)
 {
-    const struct aligned items[] = {{"latent", (uintptr_t)rows->latent},
-                                    {"latent_row_stride", (uint64_t)rows->latent_row_stride},
-                                    {"rope", (uintptr_t)rows->rope},
-                                    {"rope_row_stride", (uint64_t)rows->rope_row_stride},
-                                    {"kv_cache", (uintptr_t)rows->kv_cache},
-                                    {"cache_block_stride", (uint64_t)rows->cache_block_stride},
-                                    {"cache_row_stride", (uint64_t)rows->cache_row_stride}};
-    smla_status status = check_aligned(items, sizeof items / sizeof *items, &context->detail);
+    const struct smla__aligned items[] = {{"latent", (uintptr_t)rows->latent},
+                                          {"latent_row_stride", (uint64_t)rows->latent_row_stride},
+                                          {"rope", (uintptr_t)rows->rope},
+                                          {"rope_row_stride", (uint64_t)rows->rope_row_stride},
+                                          {"kv_cache", (uintptr_t)rows->kv_cache},
+                                          {"cache_block_stride", (uint64_t)rows->cache_block_stride},
+                                          {"cache_row_stride", (uint64_t)rows->cache_row_stride}};
+    smla_status status = smla__gpu_check_aligned(items, sizeof items / sizeof *items, &context->detail);
     if (status != SMLA_OK)
         return status;
     struct smla_cache_write_args args = {
@@ -86,14 +64,14 @@ smla_status smla__gpu_cache_write(smla_context *context, const smla_problem *pro
 
 smla_status smla__gpu_merge(smla_context *context, const smla_partials *partials, struct CUstream_st *stream)
 {
-    const struct aligned items[] = {{"part_out", (uintptr_t)partials->part_out},
-                                    {"part_out_part_stride", (uint64_t)partials->part_out_part_stride},
-                                    {"part_out_row_stride", (uint64_t)partials->part_out_row_stride},
-                                    {"part_out_head_stride", (uint64_t)partials->part_out_head_stride},
-                                    {"out", (uintptr_t)partials->out},
-                                    {"out_row_stride", (uint64_t)partials->out_row_stride},
-                                    {"out_head_stride", (uint64_t)partials->out_head_stride}};
-    smla_status status = check_aligned(items, sizeof items / sizeof *items, &context->detail);
+    const struct smla__aligned items[] = {{"part_out", (uintptr_t)partials->part_out},
+                                          {"part_out_part_stride", (uint64_t)partials->part_out_part_stride},
+                                          {"part_out_row_stride", (uint64_t)partials->part_out_row_stride},
+                                          {"part_out_head_stride", (uint64_t)partials->part_out_head_stride},
+                                          {"out", (uintptr_t)partials->out},
+                                          {"out_row_stride", (uint64_t)partials->out_row_stride},
+                                          {"out_head_stride", (uint64_t)partials->out_head_stride}};
+    smla_status status = smla__gpu_check_aligned(items, sizeof items / sizeof *items, &context->detail);
     if (status == SMLA_OK && partials->dim != SMLA__LATENT)
         status = smla__fail(&context->detail, SMLA_UNSUPPORTED_HEAD_DIM,
                             "dim = %" PRId32 ": 512 is accepted by the cuda backend", partials->dim);

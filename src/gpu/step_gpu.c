@@ -15,8 +15,8 @@ struct staging {
 };
 
 struct gpu_step {
-    uint64_t
-        memory; /* head, row_request[max_rows], seq_lens[max_requests], block_table[max_requests, max_blocks] */
+    /* head, row_request[max_rows], seq_lens[max_requests], block_table[max_requests, max_blocks] */
+    uint64_t memory;
     size_t requests_at, lengths_at, table_at, bytes;
     struct staging staging[BUFFERS];
     int next;

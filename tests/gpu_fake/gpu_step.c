@@ -199,6 +199,10 @@ static void checked(void)
     *record = (struct smla_offence){.place = 1ull << 32 | 64, .noted = 1ull << 32 | 64, .value = -3};
     CHECK(smla_plan_verify(small.plan, NULL) == SMLA_ERROR_SLOT);
     check_text(context, "topk_length[1] = -3: 0 .. 64 is accepted");
+    /* The place alone, where runs on several streams crossed. */
+    *record = (struct smla_offence){.place = 2ull << 32 | 7, .noted = ~0ull};
+    CHECK(smla_plan_verify(small.plan, NULL) == SMLA_ERROR_SLOT);
+    check_text(context, "topk[2][7]: names no cache row");
     fake()->capturing = true;
     CHECK(smla_plan_verify(small.plan, NULL) == SMLA_ERROR_ARGUMENT);
     check_text(context, "stream: is being captured");

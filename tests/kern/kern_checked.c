@@ -29,9 +29,8 @@ static struct verdict verdict_of(const struct scene *scene, const struct setting
     size_t bytes = smla_plan_workspace_bytes(plan);
     struct guard workspace = guard_open(bytes, 0xff);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(gpu_mode()
-                             ? gpu_run(plan, step, stage, &stage->tensors, workspace.data, bytes, &kept)
-                             : smla_run(plan, step, &stage->tensors, workspace.data, bytes, NULL),
+        assert_int_equal(gpu_mode() ? gpu_run(plan, step, stage, &stage->tensors, &kept)
+                                    : smla_run(plan, step, &stage->tensors, workspace.data, bytes, NULL),
                          SMLA_OK);
     assert_true(kept);
     verdict.status = smla_plan_verify(plan, NULL);

@@ -24,9 +24,10 @@
 static const double u32 = 0x1p-24;
 static const double u16 = 0x1p-8;
 
+/* A GPU has no other kernels, whatever instruction set a test names. */
 static bool bf16_weights(smla_isa isa)
 {
-    return isa == SMLA_ISA_AVX512_BF16 || isa == SMLA_ISA_AMX_BF16;
+    return gpu_mode() || isa == SMLA_ISA_AVX512_BF16 || isa == SMLA_ISA_AMX_BF16;
 }
 
 struct bound bound_out(smla_isa isa, smla_dtype out_dtype, double score_size)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MARGIN = 4096, BUFFERS = 8, CANARY = 0x5a };
+enum { MARGIN = 4096, BUFFERS = 8, CANARY = 0x5a, POISON = 0xff };
 
 bool gpu_mode(void)
 {
@@ -105,7 +105,7 @@ static void *translate(const struct copy copies[BUFFERS], const void *pointer)
 }
 
 smla_status gpu_run(const smla_plan *plan, const smla_step *step, const struct stage *stage,
-                    const smla_tensors *tensors, void *workspace, size_t workspace_bytes, bool *kept)
+                    const smla_tensors *tensors, bool *kept)
 {
     const struct guard *guards[BUFFERS] = {&stage->q,      &stage->q_rope, &stage->kv,  &stage->topk,
                                            &stage->length, &stage->sinks,  &stage->out, &stage->lse};
@@ -123,8 +123,12 @@ smla_status gpu_run(const smla_plan *plan, const smla_step *step, const struct s
     t.sinks = translate(copies, t.sinks);
     t.out = translate(copies, t.out);
     t.lse = translate(copies, t.lse);
-    smla_status status = smla_run(plan, step, &t, workspace, workspace_bytes, NULL);
+    size_t bytes = smla_plan_workspace_bytes(plan);
+    void *workspace = device_alloc(gpu_device(), bytes);
+    must(workspace && device_fill(gpu_device(), workspace, POISON, bytes, NULL));
+    smla_status status = smla_run(plan, step, &t, workspace, bytes, NULL);
     must(device_wait(gpu_device()));
+    device_free(gpu_device(), workspace);
     *kept = true;
     for (int i = 0; i < BUFFERS; i++)
         *kept &= copy_out(&copies[i], guards[i] == &stage->out || guards[i] == &stage->lse);

@@ -21,9 +21,10 @@ struct device *gpu_device(void);
 /* In GPU mode a stride or gap rounded up as the CUDA backend wants it, else as it is. */
 int64_t gpu_gap(int64_t bytes);
 
-/* smla_run of tensors that lie in the stage's buffers: copies in, runs, waits, copies out and lse back.
+/* smla_run of tensors that lie in the stage's buffers: copies in, runs with a poisoned workspace of the plan's size, waits,
+ * copies out and lse back.
  * *kept says whether inputs and margins stayed as they were. */
 smla_status gpu_run(const smla_plan *plan, const smla_step *step, const struct stage *stage,
-                    const smla_tensors *tensors, void *workspace, size_t workspace_bytes, bool *kept);
+                    const smla_tensors *tensors, bool *kept);
 
 #endif

@@ -13,7 +13,7 @@ void setting_print(const struct scene *scene, const struct setting *s)
 {
     static const char *const entries[] = {"run", "slices", "slices backwards", "slices at once"};
     fprintf(stderr, "%s: %s, %d threads, %d splits, %s%s%s%s%s%s, %s", scene->spec.name,
-            smla_isa_name(s->isa), (int)s->threads, (int)s->splits,
+            gpu_mode() ? "cuda" : smla_isa_name(s->isa), (int)s->threads, (int)s->splits,
             s->out_dtype == SMLA_BF16 ? "bf16" : "f32", s->no_lse ? ", no lse" : "",
             s->split_query ? ", q in two" : "", s->slots ? ", slots" : "", s->dense ? ", dense" : "",
             s->batch_invariant ? ", batch-invariant" : "", entries[s->entry]);
@@ -155,7 +155,7 @@ static smla_status session_run(const struct session *session, const struct setti
     void *workspace = session->workspace.data;
     size_t bytes = session->workspace_bytes;
     if (gpu_mode()) /* which has no slices */
-        return gpu_run(session->plan, session->step, stage, tensors, workspace, bytes, kept);
+        return gpu_run(session->plan, session->step, stage, tensors, kept);
     if (setting->entry == ENTRY_RUN)
         return smla_run(session->plan, session->step, tensors, workspace, bytes, NULL);
     smla_status status =

@@ -54,12 +54,14 @@ struct smla_decode_args {
     int64_t lse_row, lse_head;
     float scale_log2; /* softmax scale * log2(e) */
     float lse_factor; /* ln 2 for natural lse, 1 for base 2 */
+    float lse_rest;   /* what lse_factor lacks to ln 2, or to 1 */
     float empty_lse;  /* lse of a row without valid entries */
     int32_t heads, rows;
     int32_t head_groups; /* CTAs of a row and rank, each with heads_per_cta heads */
     int32_t out_f32;     /* 1: out is fp32, 0: bf16 */
-    /* Only for kernels that combine in a second launch: fp32 [rows, splits, heads, 512] and (max, sum) pairs
-     * [rows, splits, heads], max in base 2 and scaled. */
+    /* Only for kernels that combine in a second launch: fp32 [rows, splits, heads, 512], each part normalised by
+     * itself, and (max, sum) pairs [rows, splits, heads]: the largest sign(scale) * score, unscaled, and the sum of
+     * weights relative to it, 0 for a part without keys. */
     float *part_out;
     float *part_ml;
     int32_t splits;

@@ -19,8 +19,7 @@
 #ifndef SMLA_DECODE_CUH
 #define SMLA_DECODE_CUH
 
-#include "lists.cuh"
-#include "ptx/hopper.cuh"
+#include "decode_row.cuh"
 
 enum {
     CHAINS = 4,
@@ -29,7 +28,6 @@ enum {
     PLANES = 9, /* a slot is 9 planes of [16 keys][128 bytes], 16-byte units swizzled by key & 7 */
     PLANE_BYTES = KEYS * 128,
     SLOT_BYTES = PLANES * PLANE_BYTES,
-    BLOCKS = 32,     /* 16-column blocks of the output */
     RING = 48,       /* pending list entries of a gather warp */
     PART_BLOCKS = 4, /* blocks in a plane: the unit of work of a sum warp */
     CONSUMERS = 8    /* arrivals that empty a slot */
@@ -72,55 +70,6 @@ template <int TILES, int RANKS> struct layout {
     static_assert(BYTES <= 232448, "shared memory");
 };
 
-/* Position in a chain: slot index and how often the ring has turned (parity). */
-struct cursor {
-    uint32_t slot, turn;
-};
-
-SMLA_DEVICE void advance(struct cursor *c)
-{
-    c->slot = c->slot == SLOTS - 1 ? 0 : c->slot + 1;
-    c->turn ^= c->slot == 0;
-}
-
-SMLA_DEVICE int first_block(int rank, int ranks)
-{
-    return rank * BLOCKS / ranks;
-}
-
-/* The rank that combines an output block. */
-template <int RANKS> SMLA_DEVICE int owner_of(int block)
-{
-    int rank = block * RANKS / BLOCKS;
-    return first_block(rank + 1, RANKS) <= block ? rank + 1 : rank;
-}
-
-/* What a chain, or a rank, knows of a head: its reference, the sum of P, and the sum of P as rounded to bf16. The
- * output is divided by the latter, so that the rounding of a dominant weight cancels; lse is taken of the former. */
-struct __align__(16) sums
-{
-    float m, l, rounded, unused;
-};
-
-/* The part of a batch that a CTA works on. */
-struct item {
-    int64_t row;
-    int first_head, heads;
-};
-
-template <int TILES> SMLA_DEVICE struct item open_item(const struct smla_decode_args *args, uint32_t index)
-{
-    if (args->head_groups == 1) {
-        struct item whole = {index, 0, args->heads};
-        return whole;
-    }
-    uint32_t row = index / (uint32_t)args->head_groups;
-    int per_group = (args->heads + args->head_groups - 1) / args->head_groups;
-    int first = (int)(index - row * (uint32_t)args->head_groups) * per_group;
-    struct item item = {row, first, min(per_group, args->heads - first)};
-    return item;
-}
-
 /* Landing slot of a chain: the one whose last use in a full list is the oldest. The same on every rank. */
 SMLA_DEVICE uint32_t landing_slot(const struct smla_decode_args *args, int ranks, int chain)
 {
@@ -148,7 +97,7 @@ SMLA_DEVICE void init_barriers(const struct smla_decode_args *args, uint32_t bas
     else if (warp < 5)
         ptx_mbarrier_init(base + L::QUERY + 8 * (warp - 3), 33);
     else if (RANKS > 1 && warp == 5) {
-        struct item item = open_item<TILES>(args, blockIdx.x / RANKS);
+        struct item item = open_item(args, blockIdx.x / RANKS);
         int blocks = first_block(rank + 1, RANKS) - first_block(rank, RANKS), lanes = 0;
         for (int tile = 0; tile < TILES; tile++)
             lanes += 8 * ((max(0, min(8, item.heads - 8 * tile)) + 1) / 2);

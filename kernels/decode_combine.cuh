@@ -1,25 +1,17 @@
-/* The end of a row in the decode lane: normalising, combining the ranks of a cluster, storing; see decode.cuh. */
+/* The end of a row in the decode lane; see decode.cuh. */
 
-SMLA_DEVICE void store_lse(const struct smla_decode_args *args, const struct item *item, int h, float m,
-                           float l)
+/* A head's sums over the chains of this CTA. */
+template <class L> SMLA_DEVICE struct sums sum_chains(const char *shared, uint32_t buffer, int h)
 {
-    if (!args->lse || h >= item->heads)
-        return;
-    char *to = (char *)args->lse + item->row * args->lse_row + (item->first_head + h) * args->lse_head;
-    *(float *)to = l == 0 ? args->empty_lse : (m + ptx_lg2(l)) * args->lse_factor;
-}
-
-/* What turns sums of P V under the reference m into the output: with a sink, the part of the weight that is not its. */
-SMLA_DEVICE float normaliser(const struct smla_decode_args *args, const struct item *item, int h,
-                             struct sums all)
-{
-    if (all.l == 0)
-        return 0;
-    float factor = 1 / all.rounded;
-    if (args->sinks && h < item->heads)
-        factor *= all.l /
-                  (all.l + ptx_ex2(__ldg(args->sinks + item->first_head + h) * 1.4426950408889634f - all.m));
-    return factor;
+    const struct sums *chains = (const struct sums *)(shared + L::SUMS) + buffer * CHAINS * L::HEADS + h;
+    struct sums all = {-INFINITY, 0, 0, 0};
+#pragma unroll
+    for (int c = 0; c < CHAINS; c++)
+        all.m = fmaxf(all.m, chains[c * L::HEADS].m);
+#pragma unroll
+    for (int c = 0; c < CHAINS; c++)
+        add_sums(&all, chains[c * L::HEADS]);
+    return all;
 }
 
 /* Stores 16 columns of 8 heads, given as a warp holds them in an mma accumulator. */
@@ -45,29 +37,6 @@ SMLA_DEVICE void store_block(const struct smla_decode_args *args, const struct i
     }
 }
 
-/* Brings sums under the reference m to the reference of `all` and adds them. */
-SMLA_DEVICE void add_sums(struct sums *all, struct sums part)
-{
-    float weight = ptx_ex2(part.m - reference(all->m));
-    all->l += part.l * weight;
-    all->rounded += part.rounded * weight;
-}
-
-/* A head's sums over the chains of this CTA. */
-template <int TILES, int RANKS> SMLA_DEVICE struct sums sum_chains(const char *shared, uint32_t buffer, int h)
-{
-    using L = layout<TILES, RANKS>;
-    const struct sums *chains = (const struct sums *)(shared + L::SUMS) + buffer * CHAINS * L::HEADS + h;
-    struct sums all = {-INFINITY, 0, 0, 0};
-#pragma unroll
-    for (int c = 0; c < CHAINS; c++)
-        all.m = fmaxf(all.m, chains[c * L::HEADS].m);
-#pragma unroll
-    for (int c = 0; c < CHAINS; c++)
-        add_sums(&all, chains[c * L::HEADS]);
-    return all;
-}
-
 /* Sum warps, one CTA a row: normalises and stores. */
 template <int TILES, int RANKS>
 SMLA_DEVICE void finish_row(const struct smla_decode_args *args, struct accumulator<TILES> *acc, char *shared,
@@ -80,7 +49,7 @@ SMLA_DEVICE void finish_row(const struct smla_decode_args *args, struct accumula
 #pragma unroll
         for (int c = 0; c < 2; c++) {
             int h = 8 * t + 2 * (lane % 4) + c;
-            struct sums all = sum_chains<TILES, RANKS>(shared, buffer, h);
+            struct sums all = sum_chains<L>(shared, buffer, h);
             factor[c] = normaliser(args, &item, h, all);
             if (warp == 0 && lane < 4)
                 store_lse(args, &item, h, all.m, all.l);
@@ -107,7 +76,7 @@ SMLA_DEVICE void send_outputs(const struct smla_decode_args *args, const struct 
                               uint32_t base, int warp, int rank, int lane)
 {
     using L = layout<TILES, RANKS>;
-    struct item item = open_item<TILES>(args, blockIdx.x / RANKS);
+    struct item item = open_item(args, blockIdx.x / RANKS);
     uint32_t area[TILES];
 #pragma unroll
     for (int t = 0; t < TILES; t++)
@@ -125,22 +94,38 @@ SMLA_DEVICE void send_outputs(const struct smla_decode_args *args, const struct 
     }
 }
 
+/* The sums of all ranks, of which each lane of 16 gives one. */
+SMLA_DEVICE struct sums add_ranks(struct sums part)
+{
+    struct sums all = {part.m, 0, 0, 0};
+#pragma unroll
+    for (int step = 1; step < 16; step *= 2)
+        all.m = fmaxf(all.m, __shfl_xor_sync(~0u, all.m, step));
+    add_sums(&all, part);
+#pragma unroll
+    for (int step = 1; step < 16; step *= 2) {
+        all.l += __shfl_xor_sync(~0u, all.l, step);
+        all.rounded += __shfl_xor_sync(~0u, all.rounded, step);
+    }
+    return all;
+}
+
 /* Score warps: exchanges (m, l), and turns those of all ranks into the weight of each rank's output. */
 template <int TILES, int RANKS>
 SMLA_DEVICE void combine_sums(const struct smla_decode_args *args, char *shared, uint32_t base, int thread,
                               int rank)
 {
     using L = layout<TILES, RANKS>;
+    uint32_t landed = landing_area<TILES, RANKS>(args, TILES); /* [RANKS][HEADS] struct sums */
     int lane = thread % 32;
-    struct item item = open_item<TILES>(args, blockIdx.x / RANKS);
-    uint32_t sums = landing_area<TILES, RANKS>(args, TILES); /* [RANKS][HEADS] struct sums */
+    struct item item = open_item(args, blockIdx.x / RANKS);
     ptx_mbarrier_wait(base + L::SUMMED, 0);
     ptx_mbarrier_wait(base + L::READY, 0);
     for (int p = thread; p < RANKS * L::HEADS; p += 32 * L::SCORE_WARPS) {
         int h = p % L::HEADS, to = p / L::HEADS;
-        struct sums all = sum_chains<TILES, RANKS>(shared, 0, h);
+        struct sums all = sum_chains<L>(shared, 0, h);
         const float record[4] = {all.m, all.l, all.rounded, 0};
-        ptx_st_async_v4(ptx_mapa(base + sums + (rank * L::HEADS + h) * 16, to), record,
+        ptx_st_async_v4(ptx_mapa(base + landed + (rank * L::HEADS + h) * 16, to), record,
                         ptx_mapa(base + L::LANDED_SUMS, to));
     }
     ptx_mbarrier_wait(base + L::LANDED_SUMS, 0);
@@ -149,17 +134,8 @@ SMLA_DEVICE void combine_sums(const struct smla_decode_args *args, char *shared,
         int from = lane % 16;
         struct sums part = {-INFINITY, 0, 0, 0};
         if (from < RANKS)
-            part = ((const struct sums *)(shared + sums))[from * L::HEADS + h];
-        struct sums all = {part.m, 0, 0, 0};
-#pragma unroll
-        for (int step = 1; step < 16; step *= 2)
-            all.m = fmaxf(all.m, __shfl_xor_sync(~0u, all.m, step));
-        add_sums(&all, part);
-#pragma unroll
-        for (int step = 1; step < 16; step *= 2) {
-            all.l += __shfl_xor_sync(~0u, all.l, step);
-            all.rounded += __shfl_xor_sync(~0u, all.rounded, step);
-        }
+            part = ((const struct sums *)(shared + landed))[from * L::HEADS + h];
+        struct sums all = add_ranks(part);
         if (from < RANKS)
             weights[from * L::HEADS + h] =
                 part.l == 0 ? 0 : ptx_ex2(part.m - reference(all.m)) * normaliser(args, &item, h, all);
@@ -175,7 +151,7 @@ SMLA_DEVICE void combine_outputs(const struct smla_decode_args *args, char *shar
 {
     using L = layout<TILES, RANKS>;
     int lane = thread % 32, first = first_block(rank, RANKS), blocks = first_block(rank + 1, RANKS) - first;
-    struct item item = open_item<TILES>(args, blockIdx.x / RANKS);
+    struct item item = open_item(args, blockIdx.x / RANKS);
     ptx_barrier(1, L::COMBINERS); /* weights are there */
     ptx_mbarrier_wait(base + L::LANDED, 0);
     for (int p = thread / 32; p < blocks * TILES; p += L::COMBINERS / 32) {

@@ -8,11 +8,6 @@ template <int RANKS> SMLA_DEVICE uint32_t entry_place(uint32_t pair, int chain, 
     return ((round * CHAINS + chain) * RANKS + rank) * KEYS + (lane & 15);
 }
 
-SMLA_DEVICE int32_t read_entry(const struct smla_lists *lists, const int32_t *list, uint32_t place)
-{
-    return place < lists->topk_width ? __ldg(list + place) : -1;
-}
-
 /* All lanes: what this warp wrote so far is in the slot once FULL completes. */
 template <int TILES, int RANKS>
 SMLA_DEVICE void seal_slot(char *shared, uint32_t base, int index, uint32_t fill, int lane)
@@ -129,7 +124,7 @@ SMLA_DEVICE struct cursor send_list(const struct smla_decode_args *args, char *s
             send_keys<TILES, RANKS>(args, shared, base, chain, at, pending, head, keys, last, lane);
             head += keys;
             count -= keys;
-            advance(&at);
+            advance(&at, SLOTS);
         }
         __syncwarp(); /* before the pending entries are overwritten */
     }
@@ -144,7 +139,7 @@ SMLA_DEVICE void gather(const struct smla_decode_args *args, char *shared, uint3
     uint32_t index = blockIdx.x / RANKS, items = (uint32_t)args->rows * (uint32_t)args->head_groups,
              buffer = 0;
     uint32_t place = entry_place<RANKS>(0, chain, rank, lane);
-    struct item item = open_item<TILES>(args, index);
+    struct item item = open_item(args, index);
     int32_t entry = read_entry(&args->lists, list_of(&args->lists, item.row), place);
     __syncthreads(); /* barriers are there */
     if (RANKS > 1)
@@ -153,14 +148,14 @@ SMLA_DEVICE void gather(const struct smla_decode_args *args, char *shared, uint3
         if (chain == 0) {
             await_empty<TILES, RANKS>(base, chain, at);
             send_query<TILES, RANKS>(args, shared, base, item, at, buffer, lane);
-            advance(&at);
+            advance(&at, SLOTS);
             buffer ^= 1;
         }
         struct smla_row row = open_row(&args->lists, item.row);
         at = send_list<TILES, RANKS>(args, shared, base, &row, entry, chain, rank, at, lane);
         index += gridDim.x / RANKS;
         if (index < items) {
-            item = open_item<TILES>(args, index);
+            item = open_item(args, index);
             entry = read_entry(&args->lists, list_of(&args->lists, item.row), place);
         }
     }

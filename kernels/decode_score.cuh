@@ -49,12 +49,6 @@ SMLA_DEVICE float sum_over_keys(float x)
     return x;
 }
 
-/* What to subtract from scores under the maximum m: 0 as long as there is no finite score. */
-SMLA_DEVICE float reference(float m)
-{
-    return m == -INFINITY ? 0.0f : m;
-}
-
 /* This lane's part of its two heads' sums. */
 struct lane_sums {
     float m[2], l[2], rounded[2];
@@ -115,8 +109,8 @@ SMLA_DEVICE void score_row(const struct smla_decode_args *args, char *shared, ui
     if (lane == 0)
         ptx_mbarrier_arrive_count(base + L::EMPTY + 8 * index, CONSUMERS / L::SCORE_WARPS);
     if (chain == 0)
-        advance(at);
-    for (bool last = false; !last; advance(at)) {
+        advance(at, SLOTS);
+    for (bool last = false; !last; advance(at, SLOTS)) {
         index = chain * SLOTS + at->slot;
         ptx_mbarrier_wait(base + L::FULL + 8 * index, at->turn);
         uint32_t fill = *(const uint32_t *)(shared + L::FILL + 4 * index);

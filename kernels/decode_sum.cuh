@@ -152,7 +152,7 @@ SMLA_DEVICE void sum_row(struct accumulator<TILES> *acc, char *shared, uint32_t 
                          struct cursor at[CHAINS], int warp, int rank, int lane)
 {
     using L = layout<TILES, RANKS>;
-    advance(&at[0]); /* past the query */
+    advance(&at[0], SLOTS); /* past the query */
     uint32_t open = (1 << CHAINS) - 1;
     while (open) {
         struct wave<TILES> wave;
@@ -180,7 +180,7 @@ SMLA_DEVICE void sum_row(struct accumulator<TILES> *acc, char *shared, uint32_t 
             if (open >> c & 1) {
                 if (lane == 0)
                     ptx_mbarrier_arrive_count(base + L::EMPTY + 8 * wave.slot[c], CONSUMERS / L::SUM_WARPS);
-                advance(&at[c]);
+                advance(&at[c], SLOTS);
             }
         open = still_open;
     }
@@ -203,8 +203,8 @@ SMLA_DEVICE void sum(const struct smla_decode_args *args, char *shared, uint32_t
         sum_row<TILES, RANKS>(&acc, shared, base, at, warp, rank, lane);
         if (RANKS == 1) {
             ptx_mbarrier_wait(base + L::SUMMED + 8 * row.slot, row.turn);
-            finish_row<TILES, RANKS>(args, &acc, shared, open_item<TILES>(args, index), row.slot, warp, lane);
-            advance(&row);
+            finish_row<TILES, RANKS>(args, &acc, shared, open_item(args, index), row.slot, warp, lane);
+            advance(&row, SLOTS);
         }
     }
     if (RANKS > 1) {

@@ -61,23 +61,40 @@ SMLA_DEVICE uint32_t local_position(const struct smla_lists *lists, uint32_t pos
                                                   : SMLA_NO_SLOT;
 }
 
-/* The slot of an entry's value; SMLA_NO_SLOT if it names no cache row. Negative values exceed every limit. */
+/* An entry on its way to a slot: the block that the table names is still being read. */
+struct smla_lookup {
+    uint32_t block, within;
+};
+
+/* Starts with an entry's value. Negative values exceed every limit. */
+SMLA_DEVICE struct smla_lookup look_up(const struct smla_lists *lists, const struct smla_row *row, int32_t entry)
+{
+    struct smla_lookup none = {SMLA_NO_SLOT, 0};
+    if ((uint32_t)entry >= row->limit)
+        return none;
+    struct smla_lookup found = {(uint32_t)entry, 0};
+    if (!lists->positions)
+        return found;
+    uint32_t local = local_position(lists, (uint32_t)entry);
+    uint32_t logical = divide(local, lists->block);
+    if (local == SMLA_NO_SLOT || logical >= row->table_width)
+        return none;
+    found.block = (uint32_t)__ldg(row->table + logical);
+    found.within = local - logical * lists->block.divisor;
+    return found;
+}
+
+/* The slot of the entry; SMLA_NO_SLOT if it names no cache row. */
+SMLA_DEVICE uint32_t found_slot(const struct smla_lists *lists, struct smla_lookup found)
+{
+    if (!lists->positions)
+        return found.block;
+    return found.block < lists->cache_blocks ? found.block * lists->block.divisor + found.within : SMLA_NO_SLOT;
+}
+
 SMLA_DEVICE uint32_t slot_of(const struct smla_lists *lists, const struct smla_row *row, int32_t entry)
 {
-    if ((uint32_t)entry >= row->limit)
-        return SMLA_NO_SLOT;
-    if (!lists->positions)
-        return (uint32_t)entry;
-    uint32_t local = local_position(lists, (uint32_t)entry);
-    if (local == SMLA_NO_SLOT)
-        return SMLA_NO_SLOT;
-    uint32_t logical = divide(local, lists->block);
-    if (logical >= row->table_width)
-        return SMLA_NO_SLOT;
-    uint32_t block = (uint32_t)row->table[logical];
-    if (block >= lists->cache_blocks)
-        return SMLA_NO_SLOT;
-    return block * lists->block.divisor + (local - logical * lists->block.divisor);
+    return found_slot(lists, look_up(lists, row, entry));
 }
 
 /* First byte of a cache row; slots are below 2^31. */

@@ -21,6 +21,17 @@ SMLA_DEVICE void ptx_cp_async16(uint32_t to, const void *from, int bytes)
                  : "memory");
 }
 
+SMLA_DEVICE void ptx_cp_async_commit(void)
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/* Waits until no more than PENDING committed groups are under way. */
+template <int PENDING> SMLA_DEVICE void ptx_cp_async_wait(void)
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(PENDING) : "memory");
+}
+
 /* 8x8 matrices of 16-bit elements; lane l of the k-th group of 8 gives the address of row l of matrix k. */
 SMLA_DEVICE void ptx_ldmatrix_x2(uint32_t r[2], uint32_t from)
 {
@@ -86,6 +97,14 @@ SMLA_DEVICE float ptx_lg2(float x)
     return y;
 }
 
+/* 1 / x to 1 ulp; subnormal results are 0. */
+SMLA_DEVICE float ptx_rcp(float x)
+{
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 /* Two fp32 as bf16, rounded to nearest even; `low` in the lower half. */
 SMLA_DEVICE uint32_t ptx_pack_bf16x2(float low, float high)
 {
@@ -98,6 +117,12 @@ SMLA_DEVICE uint32_t ptx_pack_bf16x2(float low, float high)
 SMLA_DEVICE void ptx_barrier(int id, int threads)
 {
     asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+/* As ptx_barrier for threads that need not wait. */
+SMLA_DEVICE void ptx_barrier_arrive(int id, int threads)
+{
+    asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 /* Waits until the launches that this one programmatically depends on have completed, and lets those that depend on

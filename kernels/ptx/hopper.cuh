@@ -51,6 +51,18 @@ SMLA_DEVICE void ptx_mbarrier_wait(uint32_t barrier, uint32_t parity)
                  : "memory");
 }
 
+SMLA_DEVICE bool ptx_mbarrier_test(uint32_t barrier, uint32_t parity)
+{
+    uint32_t complete;
+    asm volatile("{\n.reg .pred p;\n"
+                 "mbarrier.test_wait.parity.shared.b64 p, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, p;\n}"
+                 : "=r"(complete)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+    return complete;
+}
+
 /* The address of another CTA's copy of `address`. */
 SMLA_DEVICE uint32_t ptx_mapa(uint32_t address, uint32_t rank)
 {
@@ -67,6 +79,23 @@ SMLA_DEVICE void ptx_st_async_v4(uint32_t to, const float v[4], uint32_t barrier
             to),
         "f"(v[0]), "f"(v[1]), "f"(v[2]), "f"(v[3]), "r"(barrier)
         : "memory");
+}
+
+/* Reads 16 bytes of any CTA of the cluster. */
+SMLA_DEVICE float4 ptx_ld_cluster_v4(uint32_t cluster_address)
+{
+    float4 v;
+    asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                 : "r"(cluster_address)
+                 : "memory");
+    return v;
+}
+
+/* What threads of the cluster wrote before it, all threads may read behind ptx_cluster_wait. */
+SMLA_DEVICE void ptx_cluster_arrive(void)
+{
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 
 /* Orders nothing: for barriers set up before, with ptx_fence_mbarrier_init. */

@@ -4,9 +4,24 @@
 
 enum { SHARED_BYTES = 232448, GROUP = 16 /* list entries that stay together */, CHAINS = 4 /* of a CTA */ };
 
-/* Cluster sizes that kernels are compiled for, from kernels/decode_h1.cu and decode_h2.cu. */
+/* Cluster sizes that kernels are compiled for. */
 static const int cluster_sizes[] = {1, 2, 3, 4, 6, 8, 16};
 enum { CLUSTER_SIZES = sizeof cluster_sizes / sizeof *cluster_sizes };
+
+/* A file of decode kernels, one for each cluster size. Microseconds of one row of 2048 keys on an H200, roughly: what a
+ * launch costs beside its keys; one CTA's time for the keys; and its share of the time in which the memory delivers the
+ * keys to all CTAs when each has a row. Fitted to docs/kernels/decode.md; only the order of kernels matters. */
+static const struct family {
+    int tiles;      /* of 8 heads */
+    int threads;    /* of a CTA */
+    int most_ranks; /* largest cluster size */
+    enum smla__image image;
+    double start, compute, memory;
+} families[] = {{1, 384, 16, SMLA__IMAGE_DECODE_H1, 4.0, 34, 66},
+                {2, 512, 16, SMLA__IMAGE_DECODE_H2, 5.5, 44, 66},
+                {4, 512, 8, SMLA__IMAGE_DECODE_H4, 10, 55, 74},
+                {8, 512, 8, SMLA__IMAGE_DECODE_H8, 11, 60, 79}};
+enum { FAMILIES = sizeof families / sizeof *families };
 
 static struct smla__grid grid_of(const struct smla__decode_kernel *kernel)
 {
@@ -32,16 +47,20 @@ static smla_status count_resident(const struct smla__gpu *gpu, struct smla__deco
     return result ? smla__driver_fail(gpu->driver, result, "cuOccupancyMaxActiveClusters", detail) : SMLA_OK;
 }
 
-static smla_status open_kernel(struct smla__gpu *gpu, int tiles, int ranks,
+static smla_status open_kernel(struct smla__gpu *gpu, const struct family *family, int ranks,
                                struct smla__decode_kernel *kernel, struct smla__detail *detail)
 {
     char entry[32];
-    snprintf(entry, sizeof entry, "smla_decode_h%d_c%d", tiles, ranks);
-    *kernel =
-        (struct smla__decode_kernel){.heads = 8 * tiles, .ranks = ranks, .threads = tiles == 1 ? 384 : 512};
-    snprintf(kernel->name, sizeof kernel->name, "hopper_h%d_c%d", 8 * tiles, ranks);
-    smla_status status = smla__gpu_function(gpu, tiles == 1 ? SMLA__IMAGE_DECODE_H1 : SMLA__IMAGE_DECODE_H2,
-                                            entry, SHARED_BYTES, ranks > 8, &kernel->function, detail);
+    snprintf(entry, sizeof entry, "smla_decode_h%d_c%d", family->tiles, ranks);
+    *kernel = (struct smla__decode_kernel){.heads = 8 * family->tiles,
+                                           .ranks = ranks,
+                                           .threads = family->threads,
+                                           .start = family->start,
+                                           .compute = family->compute,
+                                           .memory = family->memory};
+    snprintf(kernel->name, sizeof kernel->name, "hopper_h%d_c%d", kernel->heads, ranks);
+    smla_status status =
+        smla__gpu_function(gpu, family->image, entry, SHARED_BYTES, ranks > 8, &kernel->function, detail);
     return status == SMLA_OK ? count_resident(gpu, kernel, detail) : status;
 }
 
@@ -76,14 +95,16 @@ static const struct smla__decode_kernel *invariant_kernel(const struct smla__dec
 smla_status smla__decode_plan_open(smla_plan *plan, struct smla__decode_plan *decode)
 {
     struct smla__gpu *gpu = smla__gpu_of(plan->context);
-    int most_tiles = smla__run_heads(&plan->problem) > 8 ? 2 : 1, forced = forced_ranks(plan);
-    for (int tiles = 1; tiles <= most_tiles; tiles++)
+    int heads = smla__run_heads(&plan->problem), forced = forced_ranks(plan);
+    for (int f = 0; f < FAMILIES; f++)
         for (int i = 0; i < CLUSTER_SIZES; i++) {
             int ranks = cluster_sizes[i];
-            if (forced ? ranks != forced : !useful(plan, ranks))
+            bool too_wide = f > 0 && heads <= 8 * families[f - 1].tiles;
+            if (too_wide || ranks > families[f].most_ranks ||
+                (forced ? ranks != forced : !useful(plan, ranks)))
                 continue;
             struct smla__decode_kernel *kernel = &decode->kernels[decode->count];
-            smla_status status = open_kernel(gpu, tiles, ranks, kernel, &plan->context->detail);
+            smla_status status = open_kernel(gpu, &families[f], ranks, kernel, &plan->context->detail);
             if (status != SMLA_OK)
                 return status;
             decode->count += kernel->resident > 0;
@@ -103,22 +124,20 @@ int smla__decode_head_groups(const smla_plan *plan, const struct smla__decode_ke
     return (smla__run_heads(&plan->problem) + kernel->heads - 1) / kernel->heads;
 }
 
-/* Microseconds of a run on an H200, roughly: what a launch costs beside its keys; a CTA's time for its keys; and the
- * time in which the memory delivers all rows' keys to the CTAs at work. Fitted to docs/kernels/decode.md; only the
- * order of kernels matters. */
+/* Microseconds of a run, roughly. */
 static double estimate(const smla_plan *plan, const struct smla__gpu *gpu,
                        const struct smla__decode_kernel *kernel, int64_t rows)
 {
-    bool wide = kernel->heads > 8;
     double full_list = plan->problem.topk / 2048.0;
     double items = (double)rows * smla__decode_head_groups(plan, kernel);
     int64_t waves = ((int64_t)items + kernel->resident - 1) / kernel->resident;
     double at_once = items < kernel->resident ? items : kernel->resident;
-    double fixed = wide ? 5.5 : 4.0, compute = (wide ? 44.0 : 34.0) * full_list / kernel->ranks;
-    double memory = 66.0 * full_list * at_once / gpu->processors / smla__decode_head_groups(plan, kernel);
+    double compute = kernel->compute * full_list / kernel->ranks;
+    double memory =
+        kernel->memory * full_list * at_once / gpu->processors / smla__decode_head_groups(plan, kernel);
     double wave = compute > memory ? compute : memory;
     /* Rows that take turns in one CTA hide each other's start and end. */
-    return kernel->ranks == 1 ? fixed + (double)waves * wave : (double)waves * (fixed + wave);
+    return kernel->ranks == 1 ? kernel->start + (double)waves * wave : (double)waves * (kernel->start + wave);
 }
 
 static const struct smla__decode_kernel *choose(const smla_plan *plan, const struct smla__decode_plan *decode,

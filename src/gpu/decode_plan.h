@@ -11,10 +11,11 @@ struct smla__decode_kernel {
     int heads; /* heads of a CTA, at most */
     int ranks; /* CTAs that share a row: a cluster */
     int threads;
+    double start, compute, memory; /* microseconds, see decode_plan.c */
     int resident; /* clusters that the GPU holds at once */
 };
 
-enum { SMLA__DECODE_KERNELS = 14 };
+enum { SMLA__DECODE_KERNELS = 26 };
 
 struct smla__decode_plan {
     struct smla__decode_kernel kernels[SMLA__DECODE_KERNELS];

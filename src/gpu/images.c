@@ -7,6 +7,8 @@
 #define IMAGES_ALWAYS(X)                                                                                     \
     X(decode_h1)                                                                                             \
     X(decode_h2)                                                                                             \
+    X(decode_h4)                                                                                             \
+    X(decode_h8)                                                                                             \
     X(cache_write)                                                                                           \
     X(merge)                                                                                                 \
     X(check_lists)

@@ -6,16 +6,18 @@ enum { PART_BYTES = (SMLA__LATENT + 2) * sizeof(float), ALIGN = 16, WARPS = 8, W
 /* Two CTAs fit on a processor. A plan that forces the split gets more of them, up to this many. */
 enum { CTAS_WANTED = 2, CTAS_FORCED = 16 };
 
+enum { SPLITS_WANTED = 16 };
+
 static int64_t head_groups(const smla_plan *plan)
 {
     return (smla__run_heads(&plan->problem) + SMLA_PORTABLE_HEADS - 1) / SMLA_PORTABLE_HEADS;
 }
 
-/* More parts than pieces of a list leave some without work. */
+/* More parts than pieces of a list leave some without work; and adding up many takes longer than they save. */
 static int64_t splits_max(const smla_plan *plan)
 {
     int64_t pieces = ((int64_t)plan->problem.topk + SMLA_PORTABLE_KEYS - 1) / SMLA_PORTABLE_KEYS;
-    int64_t most = plan->options.splits ? plan->options.splits : SMLA__SPLITS_MAX;
+    int64_t most = plan->options.splits ? plan->options.splits : SPLITS_WANTED;
     return pieces < most ? pieces : most;
 }
 

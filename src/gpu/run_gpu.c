@@ -149,6 +149,7 @@ static struct smla_decode_args decode_args(const smla_plan *plan, const smla_ste
                                            const smla_tensors *t)
 {
     const smla_problem *p = &plan->problem;
+    const double lse_unit = p->lse_base == SMLA_LSE_BASE2 ? 1 : 1 / log2_e;
     struct smla_decode_args args = {
         .sinks = t->sinks,
         .out = t->out,
@@ -158,7 +159,8 @@ static struct smla_decode_args decode_args(const smla_plan *plan, const smla_ste
         .lse_row = t->lse_row_stride,
         .lse_head = t->lse_head_stride,
         .scale_log2 = scale_log2(p->scale),
-        .lse_factor = p->lse_base == SMLA_LSE_BASE2 ? 1.0f : (float)(1 / log2_e),
+        .lse_factor = (float)lse_unit,
+        .lse_rest = (float)(lse_unit - (double)(float)lse_unit),
         .empty_lse = p->empty_lse == SMLA_EMPTY_POS_INF ? INFINITY : -INFINITY,
         .heads = smla__run_heads(p),
         .rows = (int32_t)t->rows,

@@ -247,7 +247,7 @@ static void run_many_rows(const smla_tensors *tensors, const smla_problem *probl
     smla_context *context;
     smla_plan *plan;
     smla_plan_options maxima;
-    smla_plan_options_init(&maxima);
+    maxima_init(&maxima);
     maxima.max_rows = MANY;
     assert_int_equal(open_context(&context, &(const struct setting){.isa = isa, .threads = 2}), SMLA_OK);
     assert_int_equal(smla_plan_create(&plan, context, problem, &maxima), SMLA_OK);

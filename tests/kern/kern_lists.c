@@ -298,7 +298,7 @@ static void C10_no_rows(void **state)
     smla_tensors tensors;
     smla_batch batch;
     smla_problem_init(&problem);
-    smla_plan_options_init(&maxima);
+    maxima_init(&maxima);
     smla_batch_init(&batch);
     smla_tensors_init(&tensors, &problem);
     assert_int_equal(open_context(&context, &setting), SMLA_OK);

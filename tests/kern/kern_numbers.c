@@ -183,7 +183,7 @@ static void C24_fp16(void **state)
     smla_plan *plan;
     smla_plan_options maxima;
     smla_problem query, cache, out;
-    smla_plan_options_init(&maxima);
+    maxima_init(&maxima);
     smla_problem_init(&query);
     cache = out = query;
     query.query_dtype = SMLA_F16;

@@ -37,7 +37,7 @@ static void C32_workspace_of_a_large_prefill(void **state)
     smla_problem problem;
     smla_plan_options maxima;
     smla_problem_init(&problem);
-    smla_plan_options_init(&maxima);
+    maxima_init(&maxima);
     problem.heads = 64;
     FOR_EACH_ISA(isa)
     {
@@ -105,7 +105,7 @@ static void C32_workspace_formula(void **state)
         if (!(machine_isas() & 1u << isa))
             continue;
         smla_problem_init(&problem);
-        smla_plan_options_init(&maxima);
+        maxima_init(&maxima);
         problem.heads = (int32_t)(1 + rng_below(&rng, 128));
         problem.topk = (int32_t)(1 + rng_below(&rng, i % 2 ? 100 : 5000));
         problem.batch_invariant = (int32_t)rng_below(&rng, 2);
@@ -232,7 +232,7 @@ static void many_requests(int64_t rows, smla_isa isa)
     smla_batch batch;
     smla_step *step;
     smla_problem_init(&problem);
-    smla_plan_options_init(&maxima);
+    maxima_init(&maxima);
     smla_batch_init(&batch);
     problem.heads = 1;
     problem.topk = 1;
@@ -347,7 +347,7 @@ static void C37_one_step_after_another(void **state)
         smla_problem problem = scene_problem(&scenes[0], &setting);
         smla_plan_options maxima;
         smla_step *step;
-        smla_plan_options_init(&maxima);
+        maxima_init(&maxima);
         maxima.max_rows = maxima.max_requests = 20;
         maxima.max_blocks = 100;
         struct bench bench = bench_open(&problem, &maxima, isa, 2);

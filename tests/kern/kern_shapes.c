@@ -71,7 +71,7 @@ static void refuse(const smla_problem *problem, smla_status status, const char *
     smla_plan *plan = (smla_plan *)(uintptr_t)1;
     smla_plan_options maxima;
     char reason[200];
-    smla_plan_options_init(&maxima);
+    maxima_init(&maxima);
     assert_int_equal(open_context(&context, &(const struct setting){.threads = 1}), SMLA_OK);
     assert_int_equal(smla_support_query(problem, SMLA_BACKEND_CPU, 0, NULL, reason, sizeof reason), status);
     assert_int_equal(smla_plan_create(&plan, context, problem, &maxima), status);
@@ -124,7 +124,7 @@ static void C41_best_set_is_chosen(void **state)
     smla_problem problem;
     smla_plan_options maxima;
     smla_problem_init(&problem);
-    smla_plan_options_init(&maxima);
+    maxima_init(&maxima);
     assert_true(machine_isas() & 1u << SMLA_ISA_SCALAR);
     for (uint32_t mask = 0; mask < 64; mask++) {
         smla_context *context;

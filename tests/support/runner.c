@@ -13,7 +13,7 @@ void setting_print(const struct scene *scene, const struct setting *s)
 {
     static const char *const entries[] = {"run", "slices", "slices backwards", "slices at once"};
     fprintf(stderr, "%s: %s, %d threads, %d splits, %s%s%s%s%s%s, %s", scene->spec.name,
-            gpu_mode() ? "cuda" : smla_isa_name(s->isa), (int)s->threads, (int)s->splits,
+            gpu_mode() ? getenv("SMLA_TEST_BACKEND") : smla_isa_name(s->isa), (int)s->threads, (int)s->splits,
             s->out_dtype == SMLA_BF16 ? "bf16" : "f32", s->no_lse ? ", no lse" : "",
             s->split_query ? ", q in two" : "", s->slots ? ", slots" : "", s->dense ? ", dense" : "",
             s->batch_invariant ? ", batch-invariant" : "", entries[s->entry]);
@@ -49,10 +49,16 @@ smla_status open_context(smla_context **context, const struct setting *setting)
     return smla_context_create(context, &options);
 }
 
+void maxima_init(smla_plan_options *options)
+{
+    smla_plan_options_init(options);
+    options->cuda_portable = gpu_portable();
+}
+
 smla_plan_options scene_maxima(const struct scene *scene, const struct setting *setting)
 {
     smla_plan_options options;
-    smla_plan_options_init(&options);
+    maxima_init(&options);
     options.max_rows = scene->rows + setting->padded_rows + setting->spare_rows;
     options.max_requests = scene->spec.requests + setting->spare_rows % 3;
     options.max_blocks = scene->ref.block_table_width + setting->spare_rows % 5;

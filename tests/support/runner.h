@@ -66,6 +66,9 @@ void stage_close(struct stage *stage);
 smla_problem scene_problem(const struct scene *scene, const struct setting *setting);
 smla_batch scene_batch(const struct scene *scene);
 smla_status open_context(smla_context **context, const struct setting *setting);
+
+/* Plan options as a program would start with, for the kernels that this run of the tests is about. */
+void maxima_init(smla_plan_options *options);
 smla_plan_options scene_maxima(const struct scene *scene, const struct setting *setting);
 
 void scene_run(const struct scene *scene, const struct setting *setting, struct result *result);

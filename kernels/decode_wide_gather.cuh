@@ -123,7 +123,7 @@ SMLA_DEVICE void send_wide_row(const struct smla_decode_args *args, char *shared
     struct smla_lookup found = look_up_step<RANKS>(args, &row, 0, rank, ahead.entry[0]);
     bool first = true, last = false;
     for (uint32_t step = 0; !last; step++) {
-        uint32_t slot = found.block == SMLA_NO_SLOT ? SMLA_NO_SLOT : found_slot(&args->lists, found);
+        uint32_t slot = found_slot(&args->lists, found);
         count += add_pending<L>(shared, slot, step, head + count, warp, lane);
         bool more = wide_place<RANKS>(128 * (step + 1), rank) < row.length;
         while (!last && (count >= WIDE_KEYS || !more)) {

@@ -1,6 +1,9 @@
 #include "decode_plan.h"
 
+#include <math.h>
 #include <stdio.h>
+
+#include "args.h"
 
 enum { SHARED_BYTES = 232448, GROUP = 16 /* list entries that stay together */, CHAINS = 4 /* of a CTA */ };
 
@@ -10,24 +13,31 @@ enum { CLUSTER_SIZES = sizeof cluster_sizes / sizeof *cluster_sizes };
 
 /* A file of decode kernels, one for each cluster size. Microseconds of one row of 2048 keys on an H200, roughly: what a
  * launch costs beside its keys; one CTA's time for the keys; and its share of the time in which the memory delivers the
- * keys to all CTAs when each has a row. Fitted to docs/kernels/decode.md; only the order of kernels matters. */
-static const struct family {
+ * keys to all CTAs when each processor has a row. Fitted to docs/kernels/decode.md; only the order of kernels matters. */
+struct family {
     int tiles;      /* of 8 heads */
     int threads;    /* of a CTA */
     int most_ranks; /* largest cluster size */
     enum smla__image image;
     double start, compute, memory;
-} families[] = {{1, 384, 16, SMLA__IMAGE_DECODE_H1, 4.0, 34, 66},
-                {2, 512, 16, SMLA__IMAGE_DECODE_H2, 5.5, 44, 66},
-                {4, 512, 8, SMLA__IMAGE_DECODE_H4, 10, 55, 74},
-                {8, 512, 8, SMLA__IMAGE_DECODE_H8, 11, 60, 79}};
+};
+
+static const struct family families[] = {{1, 384, 16, SMLA__IMAGE_DECODE_H1, 5.0, 34, 70},
+                                         {2, 512, 16, SMLA__IMAGE_DECODE_H2, 6.5, 44, 71.5},
+                                         {4, 512, 8, SMLA__IMAGE_DECODE_H4, 10, 55, 74},
+                                         {8, 512, 8, SMLA__IMAGE_DECODE_H8, 11, 60, 79}};
 enum { FAMILIES = sizeof families / sizeof *families };
+
+/* The kernel of the portable lane, uncut: two of its CTAs share a processor and fill each other's pauses, which pays
+ * off for few heads once there are rows enough. */
+static const struct family pairs = {
+    SMLA_PORTABLE_HEADS / 8, SMLA_PORTABLE_THREADS, 1, SMLA__IMAGE_DECODE_PORTABLE, 3.0, 77, 69};
 
 static struct smla__grid grid_of(const struct smla__decode_kernel *kernel)
 {
     return (struct smla__grid){.function = kernel->function,
                                .threads = (unsigned)kernel->threads,
-                               .shared_bytes = SHARED_BYTES,
+                               .shared_bytes = (unsigned)kernel->shared_bytes,
                                .cluster = (unsigned)kernel->ranks,
                                .blocks = (unsigned)kernel->ranks};
 }
@@ -39,7 +49,7 @@ static smla_status count_resident(const struct smla__gpu *gpu, struct smla__deco
     struct smla__launch_attribute attributes[2];
     struct smla__launch launch;
     struct smla__grid grid = grid_of(kernel);
-    kernel->resident = gpu->processors;
+    kernel->resident = kernel->takes_turns ? gpu->processors : 2 * gpu->processors;
     if (kernel->ranks == 1)
         return SMLA_OK;
     smla__gpu_describe(&grid, &launch, attributes);
@@ -51,16 +61,21 @@ static smla_status open_kernel(struct smla__gpu *gpu, const struct family *famil
                                struct smla__decode_kernel *kernel, struct smla__detail *detail)
 {
     char entry[32];
-    snprintf(entry, sizeof entry, "smla_decode_h%d_c%d", family->tiles, ranks);
+    bool pair = family == &pairs;
     *kernel = (struct smla__decode_kernel){.heads = 8 * family->tiles,
                                            .ranks = ranks,
                                            .threads = family->threads,
+                                           .shared_bytes = pair ? SMLA_PORTABLE_SHARED : SHARED_BYTES,
+                                           .takes_turns = ranks == 1 && !pair,
                                            .start = family->start,
                                            .compute = family->compute,
                                            .memory = family->memory};
-    snprintf(kernel->name, sizeof kernel->name, "hopper_h%d_c%d", kernel->heads, ranks);
-    smla_status status =
-        smla__gpu_function(gpu, family->image, entry, SHARED_BYTES, ranks > 8, &kernel->function, detail);
+    snprintf(kernel->name, sizeof kernel->name, pair ? "hopper_h%d_pairs" : "hopper_h%d_c%d", kernel->heads,
+             ranks);
+    snprintf(entry, sizeof entry, pair ? "smla_decode_portable" : "smla_decode_h%d_c%d", family->tiles,
+             ranks);
+    smla_status status = smla__gpu_function(gpu, family->image, entry, kernel->shared_bytes, ranks > 8,
+                                            &kernel->function, detail);
     return status == SMLA_OK ? count_resident(gpu, kernel, detail) : status;
 }
 
@@ -92,23 +107,32 @@ static const struct smla__decode_kernel *invariant_kernel(const struct smla__dec
     return best;
 }
 
+static smla_status add_kernel(smla_plan *plan, struct smla__decode_plan *decode, const struct family *family,
+                              int ranks)
+{
+    struct smla__decode_kernel *kernel = &decode->kernels[decode->count];
+    smla_status status =
+        open_kernel(smla__gpu_of(plan->context), family, ranks, kernel, &plan->context->detail);
+    decode->count += status == SMLA_OK && kernel->resident > 0;
+    return status;
+}
+
 smla_status smla__decode_plan_open(smla_plan *plan, struct smla__decode_plan *decode)
 {
-    struct smla__gpu *gpu = smla__gpu_of(plan->context);
     int heads = smla__run_heads(&plan->problem), forced = forced_ranks(plan);
-    for (int f = 0; f < FAMILIES; f++)
-        for (int i = 0; i < CLUSTER_SIZES; i++) {
+    smla_status status = SMLA_OK;
+    for (int f = 0; f < FAMILIES && status == SMLA_OK; f++)
+        for (int i = 0; i < CLUSTER_SIZES && status == SMLA_OK; i++) {
             int ranks = cluster_sizes[i];
             bool too_wide = f > 0 && heads <= 8 * families[f - 1].tiles;
-            if (too_wide || ranks > families[f].most_ranks ||
-                (forced ? ranks != forced : !useful(plan, ranks)))
-                continue;
-            struct smla__decode_kernel *kernel = &decode->kernels[decode->count];
-            smla_status status = open_kernel(gpu, &families[f], ranks, kernel, &plan->context->detail);
-            if (status != SMLA_OK)
-                return status;
-            decode->count += kernel->resident > 0;
+            if (!too_wide && ranks <= families[f].most_ranks &&
+                (forced ? ranks == forced : useful(plan, ranks)))
+                status = add_kernel(plan, decode, &families[f], ranks);
         }
+    if (status == SMLA_OK && heads <= 8 * pairs.tiles && forced <= 1 && plan->problem.topk_kind != SMLA_TOPK_POSITIONS)
+        status = add_kernel(plan, decode, &pairs, 1);
+    if (status != SMLA_OK)
+        return status;
     if (!decode->count)
         return smla__fail(&plan->context->detail, SMLA_UNSUPPORTED_BACKEND,
                           "splits = %d: this GPU runs no cluster of %d", (int)plan->options.splits, forced);
@@ -124,7 +148,10 @@ int smla__decode_head_groups(const smla_plan *plan, const struct smla__decode_ke
     return (smla__run_heads(&plan->problem) + kernel->heads - 1) / kernel->heads;
 }
 
-/* Microseconds of a run, roughly. */
+/* Microseconds of a run, roughly. The groups of a row's heads read the same keys: one from memory, the others from the
+ * cache, which takes CACHE microseconds to deliver 2048 keys to every processor. */
+enum { CACHE = 45 };
+
 static double estimate(const smla_plan *plan, const struct smla__gpu *gpu,
                        const struct smla__decode_kernel *kernel, int64_t rows)
 {
@@ -132,10 +159,10 @@ static double estimate(const smla_plan *plan, const struct smla__gpu *gpu,
     double items = (double)rows * smla__decode_head_groups(plan, kernel);
     int64_t waves = ((int64_t)items + kernel->resident - 1) / kernel->resident;
     double at_once = items < kernel->resident ? items : kernel->resident;
-    double compute = kernel->compute * full_list / kernel->ranks;
-    double memory =
-        kernel->memory * full_list * at_once / gpu->processors / smla__decode_head_groups(plan, kernel);
-    double wave = compute > memory ? compute : memory;
+    double load = full_list * at_once / gpu->processors;
+    double compute = kernel->compute * full_list / kernel->ranks, cache = CACHE * load;
+    double memory = kernel->memory * load / smla__decode_head_groups(plan, kernel);
+    double wave = fmax(compute, fmax(memory, cache));
     /* Rows that take turns in one CTA hide each other's start and end. */
     return kernel->ranks == 1 ? kernel->start + (double)waves * wave : (double)waves * (kernel->start + wave);
 }
@@ -173,8 +200,8 @@ struct smla__grid smla__decode_grid(const smla_plan *plan, const struct smla__de
 {
     struct smla__grid grid = grid_of(kernel);
     int64_t items = rows * smla__decode_head_groups(plan, kernel);
-    if (kernel->ranks == 1 && items > kernel->resident)
-        items = kernel->resident; /* CTAs take items in turn */
+    if (kernel->takes_turns && items > kernel->resident)
+        items = kernel->resident;
     grid.blocks = (unsigned)(items * kernel->ranks);
     grid.programmatic = plan->options.cuda_pdl;
     return grid;

@@ -2,21 +2,16 @@
 
 #include <stddef.h>
 
-/* name: file below the image folder, without its ending. In the order of the enum; an image that a build may lack
- * stands last. */
-#define IMAGES_ALWAYS(X)                                                                                     \
+/* name: file below the image folder, without its ending. In the order of the enum. */
+#define IMAGES(X)                                                                                            \
     X(decode_h1)                                                                                             \
     X(decode_h2)                                                                                             \
     X(decode_h4)                                                                                             \
     X(decode_h8)                                                                                             \
     X(cache_write)                                                                                           \
     X(merge)                                                                                                 \
-    X(check_lists)
-#ifdef SMLA_IMAGE_PORTABLE
-#define IMAGES(X) IMAGES_ALWAYS(X) X(decode_portable)
-#else
-#define IMAGES(X) IMAGES_ALWAYS(X)
-#endif
+    X(check_lists)                                                                                           \
+    X(decode_portable)
 
 #ifdef SMLA_IMAGE_FOLDER
 
@@ -46,7 +41,7 @@ const void *smla__image_data(enum smla__image image)
 const char *smla__image_name(enum smla__image image)
 {
 #define NAME(name) #name,
-    static const char *const names[SMLA__IMAGES] = {IMAGES_ALWAYS(NAME) "decode_portable"};
+    static const char *const names[SMLA__IMAGES] = {IMAGES(NAME)};
     return names[image];
 }
 

@@ -176,6 +176,7 @@ static smla_status run_hopper(const smla_plan *plan, struct smla__decode_plan *d
 {
     const struct smla__decode_kernel *kernel = smla__decode_choose(plan, decode, args->rows);
     args->head_groups = smla__decode_head_groups(plan, kernel);
+    args->splits = 1;
     struct smla__grid grid = smla__decode_grid(plan, kernel, args->rows);
     return smla__gpu_launch(smla__gpu_of(plan->context), &grid, args, stream, &plan->context->detail);
 }

@@ -17,9 +17,12 @@ struct tour {
     struct CUctx_st *home, *memory, *away;
 };
 
+/* None is current once the thread's whole stack of contexts is gone. */
 static void use(struct CUctx_st *context)
 {
-    gpu_must(device_context_use(gpu_device(), context));
+    do
+        gpu_must(device_context_use(gpu_device(), context));
+    while (!context && device_context_current(gpu_device()));
 }
 
 /* To be asked after every call. */

@@ -30,9 +30,15 @@ static bool bf16_weights(smla_isa isa)
     return gpu_mode() || isa == SMLA_ISA_AVX512_BF16 || isa == SMLA_ISA_AMX_BF16;
 }
 
+/* Error of a score, in u32 of its size. Tensor cores cut off what does not fit the sum so far, 36 times a score. */
+static double score_units(void)
+{
+    return gpu_mode() ? 8 : 2;
+}
+
 struct bound bound_out(smla_isa isa, smla_dtype out_dtype, double score_size)
 {
-    double score = 2 * u32 * score_size;
+    double score = score_units() * u32 * score_size;
     struct bound bound = {.element = 4e-6 + score, .absolute = 0x1p-146, .norm = 5e-7 + score / 2};
     if (bf16_weights(isa)) {
         bound.element += u16;
@@ -51,7 +57,7 @@ struct bound bound_out(smla_isa isa, smla_dtype out_dtype, double score_size)
 /* The sum of the weights is fp32, and taken before they are rounded, on every instruction set. */
 struct bound bound_lse(double score_size)
 {
-    return (struct bound){.absolute = 2e-6 + 2 * u32 * score_size, .norm = INFINITY};
+    return (struct bound){.absolute = 2e-6 + score_units() * u32 * score_size, .norm = INFINITY};
 }
 
 static bool strays(double got, double want)

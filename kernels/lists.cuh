@@ -32,26 +32,22 @@ SMLA_DEVICE uint32_t active_length(const struct smla_lists *lists, int64_t row)
     return length < 0 ? 0 : min((uint32_t)length, lists->topk_width);
 }
 
-/* Padded rows, those beyond the step's, have no entries: their lists, lengths and requests may hold anything. What can
- * be read at once is: a padded row reads as if it were of request 0. */
+/* Padded rows, those beyond the step's, have no entries: their lists, lengths and requests may hold anything. */
 SMLA_DEVICE struct smla_row open_row(const struct smla_lists *lists, int64_t row)
 {
-    uint32_t length = active_length(lists, row), limit = lists->cache_blocks * lists->block.divisor;
-    const int32_t *table = NULL;
-    uint32_t table_width = 0;
-    bool padded = false;
-    if (lists->step) {
-        int32_t request = lists->positions ? lists->row_request[row] : 0;
-        padded = row >= lists->step->rows;
-        request = padded ? 0 : request;
-        if (lists->positions) {
-            limit = (uint32_t)max(lists->seq_lens[request], 0);
-            table = lists->block_table + request * lists->table_stride;
-            table_width = (uint32_t)lists->step->table_width;
-        }
+    struct smla_row r = {list_of(lists, row), 0, 0, 0, 0};
+    if (lists->step && row >= lists->step->rows)
+        return r;
+    r.length = active_length(lists, row);
+    if (lists->positions) {
+        int32_t request = lists->row_request[row];
+        r.limit = (uint32_t)max(lists->seq_lens[request], 0);
+        r.table = lists->block_table + request * lists->table_stride;
+        r.table_width = (uint32_t)lists->step->table_width;
+    } else {
+        r.limit = lists->cache_blocks * lists->block.divisor;
     }
-    struct smla_row opened = {list_of(lists, row), table, padded ? 0 : length, limit, table_width};
-    return opened;
+    return r;
 }
 
 /* Where this rank keeps a position of its own, else SMLA_NO_SLOT. */

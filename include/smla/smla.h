@@ -248,8 +248,7 @@ typedef struct smla_plan_options {
     int32_t checked;         /* 1: each run also validates its lists: see smla_plan_verify */
     int32_t cuda_pdl;        /* GPU, 1: programmatic dependent launch: a run may begin before the work in
                                 front of it on the stream has ended, and waits itself for what it reads */
-    int32_t cuda_portable;   /* GPU, 1: kernels for any GPU since sm_80 although there are better ones;
-                                refused where the library is built without them, as it is for now */
+    int32_t cuda_portable;   /* GPU, 1: kernels for any GPU since sm_80 although there are better ones */
 } smla_plan_options;
 
 /* Fills: no rows, no requests, no blocks; defaults for the rest, 0 for the switches. */

@@ -285,8 +285,9 @@ static bool collect(struct site *s, double *out, double *lse)
     size_t bytes = s->parts.bytes;
     unsigned char *before = must_malloc(bytes);
     memcpy(before, s->parts.host, bytes);
-    bool kept =
-        mirror_fetch(target, "out") & mirror_fetch(&s->lse, "lse") & mirror_same(&s->lses, "part_lse");
+    bool kept = mirror_fetch(target, "out");
+    kept &= mirror_fetch(&s->lse, "lse");
+    kept &= mirror_same(&s->lses, "part_lse");
     if (alias < 0) {
         kept &= mirror_same(&s->parts, "part_out");
         take(s, s->out.host, s->lse.host, out, lse);

@@ -120,8 +120,10 @@ static void expect_write(int64_t rows, int32_t block, int64_t gap)
         fail_msg("%s: %s", smla_status_name(status), smla_context_error(site.gpu));
     gpu_must(device_stream_wait(gpu_device(), stream));
     write_on_cpu(&site);
-    bool same = mirror_same(&site.cache, "cache") & mirror_same(&site.latent, "latent") &
-                mirror_same(&site.rope, "rope") & mirror_same(&site.slots, "slots");
+    bool same = mirror_same(&site.cache, "cache");
+    same &= mirror_same(&site.latent, "latent");
+    same &= mirror_same(&site.rope, "rope");
+    same &= mirror_same(&site.slots, "slots");
     if (!same)
         fail_msg("%d rows (%d negative, %d beyond), blocks of %d rows of %d bytes, %d bytes apart", (int)rows,
                  (int)site.skipped[1], (int)site.skipped[2], (int)block, (int)site.rows.cache_row_stride,

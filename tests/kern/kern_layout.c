@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "gpu.h"
 #include "harness.h"
 
 /*
@@ -252,11 +253,46 @@ static void run_many_rows(const smla_tensors *tensors, const smla_problem *probl
     assert_int_equal(open_context(&context, &(const struct setting){.isa = isa, .threads = 2}), SMLA_OK);
     assert_int_equal(smla_plan_create(&plan, context, problem, &maxima), SMLA_OK);
     size_t bytes = smla_plan_workspace_bytes(plan);
-    void *workspace = must_malloc(bytes);
+    void *workspace = gpu_mode() ? device_alloc(gpu_device(), bytes) : must_malloc(bytes);
     assert_int_equal(smla_run(plan, NULL, tensors, workspace, bytes, NULL), SMLA_OK);
-    free(workspace);
+    if (gpu_mode())
+        device_free(gpu_device(), workspace);
+    else
+        free(workspace);
     smla_plan_destroy(plan);
     smla_context_destroy(context);
+}
+
+/* The same in device memory, all rows of it; those looked at come back. */
+static void run_many_rows_on_gpu(const smla_tensors *tensors, const smla_problem *problem)
+{
+    struct device *gpu = gpu_device();
+    smla_tensors t = *tensors;
+    unsigned char *q = device_alloc(gpu, (size_t)MANY * Q_ROW),
+                  *out = device_alloc(gpu, (size_t)MANY * OUT_ROW);
+    if (!q || !out) {
+        device_free(gpu, q);
+        device_free(gpu, out);
+        harness_skip("no 9 GB of GPU memory are free");
+    }
+    void *kv = gpu_copy_of(t.kv_cache, sizeof(uint16_t) * 4 * REF_ROW);
+    void *topk = gpu_copy_of(t.topk, sizeof(int32_t) * MANY);
+    gpu_must(device_fill(gpu, q, 0, (size_t)MANY * Q_ROW, NULL) &&
+             device_fill(gpu, out, 0xff, (size_t)MANY * OUT_ROW, NULL));
+    t.q = q;
+    t.kv_cache = kv;
+    t.topk = topk;
+    t.out = out;
+    run_many_rows(&t, problem, SMLA_ISA_SCALAR);
+    gpu_must(device_wait(gpu));
+    for (size_t i = 0; i < ARRAY_LENGTH(looked_at); i++) {
+        int64_t at = (int64_t)looked_at[i] * OUT_ROW;
+        gpu_must(device_download(gpu, (unsigned char *)tensors->out + at, out + at, OUT_ROW, NULL));
+    }
+    device_free(gpu, topk);
+    device_free(gpu, kv);
+    device_free(gpu, out);
+    device_free(gpu, q);
 }
 
 static void C19_many_rows_and_heads(void **state)
@@ -285,7 +321,10 @@ static void C19_many_rows_and_heads(void **state)
     tensors.cache_blocks = 4;
     tensors.topk = lists;
     tensors.out = out.data;
-    run_many_rows(&tensors, &problem, SMLA_ISA_SCALAR);
+    if (gpu_mode())
+        run_many_rows_on_gpu(&tensors, &problem);
+    else
+        run_many_rows(&tensors, &problem, SMLA_ISA_SCALAR);
     for (int i = 0; i < 4; i++)
         for (int h = 0; h < HEADS; h++)
             assert_memory_equal(out.data + (int64_t)looked_at[i] * OUT_ROW + h * 2 * REF_LATENT,

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gpu.h"
 #include "harness.h"
 
 /* One plan, with what a run of it needs. */
@@ -50,7 +51,7 @@ static void C32_workspace_of_a_large_prefill(void **state)
             former = bench.bytes;
             bench_close(&bench);
         }
-        maxima.max_rows = INT32_MAX;
+        maxima.max_rows = gpu_mode() ? 1 << 22 : INT32_MAX; /* a grid has fewer than 2^31 CTAs */
         struct bench bench = bench_open(&problem, &maxima, isa, 2);
         assert_int_equal(bench.bytes, former);
         bench_close(&bench);
@@ -119,6 +120,51 @@ static void C32_workspace_formula(void **state)
     }
 }
 
+/* Device memory of which `bytes` lie at an odd address, and the rest must stay as it is. */
+static void exact_workspace_on_gpu(const struct scene *scene, const struct setting *setting)
+{
+    enum { BEFORE = 257, AFTER = 255, FILL = 0x77 };
+    struct stage stage;
+    smla_plan_options maxima = scene_maxima(scene, setting);
+    smla_batch batch = scene_batch(scene);
+    smla_step *step;
+    stage_open(&stage, scene, setting);
+    struct bench bench = bench_open(&stage.problem, &maxima, setting->isa, 1);
+    size_t bytes = bench.bytes, all = BEFORE + bytes + AFTER;
+    struct gpu_site *site = gpu_site_open(&stage);
+    gpu_site_load(site, &stage);
+    smla_tensors t = gpu_site_tensors(site, &stage.tensors);
+    unsigned char *now = must_malloc(all), *memory;
+    memset(now, FILL, all);
+    memory = gpu_copy_of(now, all);
+    assert_int_equal(smla_step_create(&step, bench.plan), SMLA_OK);
+    assert_int_equal(smla_step_update(step, &batch, NULL), SMLA_OK);
+    assert_true(bytes > 0 || !gpu_portable());
+    if (bytes) {
+        assert_int_equal(smla_run(bench.plan, step, &t, memory + BEFORE, bytes - 1, NULL),
+                         SMLA_ERROR_WORKSPACE);
+        assert_int_equal(smla_run(bench.plan, step, &t, NULL, bytes, NULL), SMLA_ERROR_NULL);
+    }
+    assert_true(gpu_site_fetch(site));
+    assert_true(guard_filled(stage.out.data, stage.out.bytes, 0xff));
+    assert_true(guard_filled(stage.lse.data, stage.lse.bytes, 0xff));
+    assert_int_equal(smla_run(bench.plan, step, &t, memory + BEFORE, bytes, NULL), SMLA_OK);
+    struct result result = {.status = SMLA_OK, .rows = scene->rows, .heads = scene->spec.heads};
+    assert_true(gpu_site_fetch(site));
+    result_collect(&result, &stage);
+    assert_true(result_right(scene, setting, &result));
+    gpu_must(device_download(gpu_device(), now, memory, all, NULL));
+    assert_true(guard_filled(now, BEFORE, FILL));
+    assert_true(guard_filled(now + BEFORE + bytes, AFTER, FILL));
+    result_close(&result);
+    device_free(gpu_device(), memory);
+    free(now);
+    gpu_site_close(site);
+    smla_step_destroy(step);
+    bench_close(&bench);
+    stage_close(&stage);
+}
+
 /* C33: a byte too few was found out by writing past the end. */
 static void C33_workspace_size(void **state)
 {
@@ -130,6 +176,10 @@ static void C33_workspace_size(void **state)
     FOR_EACH_ISA(isa)
     for (int32_t i = 0; i < 12; i++) {
         struct setting setting = {.isa = isa, .threads = 2, .splits = i / 2 % 3 * 2, .no_lse = i & 1};
+        if (gpu_mode()) {
+            exact_workspace_on_gpu(&scene, &setting);
+            continue;
+        }
         struct stage stage;
         smla_plan_options maxima = scene_maxima(&scene, &setting);
         smla_batch batch = scene_batch(&scene);
@@ -222,10 +272,38 @@ static void C35_rows_alone_and_together(void **state)
     }
 }
 
+enum { KEYS = 1021 };
+
+/* Dense tensors of one head, lists of one entry and KEYS cache rows. */
+static void run_many(const struct bench *bench, const smla_step *step, const smla_tensors *tensors)
+{
+    size_t rows = (size_t)tensors->rows, out_bytes = rows * 2 * REF_LATENT;
+    if (!gpu_mode()) {
+        void *workspace = must_malloc(bench->bytes);
+        assert_int_equal(smla_run(bench->plan, step, tensors, workspace, bench->bytes, NULL), SMLA_OK);
+        free(workspace);
+        return;
+    }
+    smla_tensors t = *tensors;
+    void *q = gpu_copy_of(t.q, rows * 2 * REF_ROW), *kv = gpu_copy_of(t.kv_cache, KEYS * 2 * REF_ROW);
+    void *topk = gpu_copy_of(t.topk, rows * sizeof(int32_t)), *out = gpu_copy_of(t.out, out_bytes);
+    void *workspace = device_alloc(gpu_device(), bench->bytes);
+    t.q = q;
+    t.kv_cache = kv;
+    t.topk = topk;
+    t.out = out;
+    assert_int_equal(smla_run(bench->plan, step, &t, workspace, bench->bytes, NULL), SMLA_OK);
+    gpu_must(device_wait(gpu_device()) && device_download(gpu_device(), tensors->out, out, out_bytes, NULL));
+    device_free(gpu_device(), workspace);
+    device_free(gpu_device(), out);
+    device_free(gpu_device(), topk);
+    device_free(gpu_device(), kv);
+    device_free(gpu_device(), q);
+}
+
 /* C36: a 16-bit grid dimension overflowed; the call succeeded and the output was the old one. */
 static void many_requests(int64_t rows, smla_isa isa)
 {
-    enum { KEYS = 1021 };
     smla_problem problem;
     smla_plan_options maxima;
     smla_tensors tensors;
@@ -262,17 +340,15 @@ static void many_requests(int64_t rows, smla_isa isa)
     tensors.cache_blocks = 1;
     tensors.topk = lists;
     tensors.out = out.data;
-    void *workspace = must_malloc(bench.bytes);
     assert_int_equal(smla_step_create(&step, bench.plan), SMLA_OK);
     assert_int_equal(smla_step_update(step, &batch, NULL), SMLA_OK);
-    assert_int_equal(smla_run(bench.plan, step, &tensors, workspace, bench.bytes, NULL), SMLA_OK);
+    run_many(&bench, step, &tensors);
     for (int64_t r = 0; r < rows; r++)
         assert_memory_equal(out.data + r * 2 * REF_LATENT, kv + (int64_t)lists[r] * REF_ROW, 2 * REF_LATENT);
     smla_step_destroy(step);
     bench_close(&bench);
     guard_close(&q);
     guard_close(&out);
-    free(workspace);
     free(kv);
     free(numbers);
 }

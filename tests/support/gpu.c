@@ -59,6 +59,13 @@ void gpu_must(bool done)
     }
 }
 
+void *gpu_copy_of(const void *from, size_t bytes)
+{
+    void *memory = device_alloc(gpu_device(), bytes);
+    gpu_must(memory && device_upload(gpu_device(), memory, from, bytes));
+    return memory;
+}
+
 /* A buffer of the stage and its copy, with margins, in device memory; `host` is what the copy should hold. */
 struct copy {
     const struct guard *guard;

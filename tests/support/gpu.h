@@ -27,6 +27,9 @@ int64_t gpu_gap(int64_t bytes);
 /* Ends the program with the device's last error if a call on it failed. */
 void gpu_must(bool done);
 
+/* Device memory that holds a copy of these bytes. */
+void *gpu_copy_of(const void *from, size_t bytes);
+
 /*
  * Device memory for the buffers of a stage, each with a margin before and behind. It stays where it is: another stage
  * of the same layout can be loaded into it, so that a captured graph finds new contents at the old addresses.

@@ -67,7 +67,8 @@ struct smla_lookup {
 };
 
 /* Starts with an entry's value. Negative values exceed every limit. */
-SMLA_DEVICE struct smla_lookup look_up(const struct smla_lists *lists, const struct smla_row *row, int32_t entry)
+SMLA_DEVICE struct smla_lookup look_up(const struct smla_lists *lists, const struct smla_row *row,
+                                       int32_t entry)
 {
     struct smla_lookup none = {SMLA_NO_SLOT, 0};
     if ((uint32_t)entry >= row->limit)
@@ -89,7 +90,8 @@ SMLA_DEVICE uint32_t found_slot(const struct smla_lists *lists, struct smla_look
 {
     if (!lists->positions)
         return found.block;
-    return found.block < lists->cache_blocks ? found.block * lists->block.divisor + found.within : SMLA_NO_SLOT;
+    return found.block < lists->cache_blocks ? found.block * lists->block.divisor + found.within
+                                             : SMLA_NO_SLOT;
 }
 
 SMLA_DEVICE uint32_t slot_of(const struct smla_lists *lists, const struct smla_row *row, int32_t entry)

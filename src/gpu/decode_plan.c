@@ -129,7 +129,8 @@ smla_status smla__decode_plan_open(smla_plan *plan, struct smla__decode_plan *de
                 (forced ? ranks == forced : useful(plan, ranks)))
                 status = add_kernel(plan, decode, &families[f], ranks);
         }
-    if (status == SMLA_OK && heads <= 8 * pairs.tiles && forced <= 1 && plan->problem.topk_kind != SMLA_TOPK_POSITIONS)
+    if (status == SMLA_OK && heads <= 8 * pairs.tiles && forced <= 1 &&
+        plan->problem.topk_kind != SMLA_TOPK_POSITIONS)
         status = add_kernel(plan, decode, &pairs, 1);
     if (status != SMLA_OK)
         return status;

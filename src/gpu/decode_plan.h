@@ -11,9 +11,9 @@ struct smla__decode_kernel {
     int heads; /* heads of a CTA, at most */
     int ranks; /* CTAs that share a row: a cluster */
     int threads, shared_bytes;
-    bool takes_turns; /* CTAs take rows in turn; else there is one for each row */
+    bool takes_turns;              /* CTAs take rows in turn; else there is one for each row */
     double start, compute, memory; /* microseconds, see decode_plan.c */
-    int resident; /* clusters that the GPU holds at once */
+    int resident;                  /* clusters that the GPU holds at once */
 };
 
 enum { SMLA__DECODE_KERNELS = 27 };

@@ -53,8 +53,6 @@ template <int TILES, int RANKS> struct wide_layout {
         SUM_REGISTERS = 160,
         SCORE_REGISTERS = HELD ? 136 : 112,
         GATHER_REGISTERS = 512 - 2 * SUM_REGISTERS - SCORE_REGISTERS,
-        SCORE_WARPS = 4,
-        SUM_PARTS = 1,
         SUM_BUFFERS = RANKS == 1 ? 4 : 1, /* rows that may be complete before the first of them is stored */
         QUERY_PLANE = HEADS * 128,
         SLOTS_AT = (WIDE_PLANES - HELD) * QUERY_PLANE, /* behind the query's other planes */
